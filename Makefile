@@ -1,0 +1,61 @@
+# Every target sets up what it needs by itself; the second time that takes no time. `make help` lists them.
+SHELL := /bin/bash
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+
+.DEFAULT_GOAL := help
+.PHONY: help install lock crawl test test-unit lint format kafka-up kafka-down wheel clean
+
+help: ## list the targets
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
+
+install: $(STAMP) ## set up .venv with the locked dependencies and .venv/bin/headrace
+
+$(STAMP): requirements.lock pyproject.toml
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "headrace needs Python 3.11 or newer: make PYTHON=python3.11 …" >&2; exit 2; }
+	@echo "installing the locked dependencies into $(VENV) (once)" >&2
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@touch $@
+
+lock: install ## write requirements.lock anew from pyproject.toml
+	$(BIN)/uv pip compile pyproject.toml --group dev --universal --python-version 3.11 --generate-hashes \
+	  --no-emit-index-url --no-emit-find-links --no-header --quiet --upgrade -o requirements.lock
+
+crawl: install ## crawl URL=… CONTACT=you@… ; without URL, a demo site served on loopback
+ifdef URL
+	@$(BIN)/headrace crawl $(URL) $(if $(CONTACT),--contact $(CONTACT))
+else
+	@$(BIN)/python -m benchmarks.web.demo
+endif
+
+test: install ## the whole suite, on a real Kafka broker too
+	@$(BIN)/python -m pytest
+
+test-unit: install ## the tests that need no broker
+	@$(BIN)/python -m pytest -m "not kafka"
+
+lint: install ## ruff, import rules, mypy
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/lint-imports --no-logo 2>/dev/null || $(BIN)/lint-imports
+	@$(BIN)/mypy
+
+format: install ## rewrite the sources as `lint` wants them
+	@$(BIN)/ruff check --fix .
+	@$(BIN)/ruff format .
+
+kafka-up: install ## start a real local broker, empty; prints kafka://127.0.0.1:PORT
+	@$(BIN)/python -m deploy.kafka up
+
+kafka-down: install ## end that broker and delete what it kept
+	@$(BIN)/python -m deploy.kafka down
+
+wheel: install ## build dist/headrace-*.whl
+	@$(BIN)/uv build --quiet --wheel --no-build-isolation --python $(BIN)/python
+
+clean: ## delete the environment and caches
+	rm -rf $(VENV) dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache

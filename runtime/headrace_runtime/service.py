@@ -1,0 +1,49 @@
+"""What a service is to the process that runs it, and the finished parts it is built from."""
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from prometheus_client import CollectorRegistry
+
+from headrace_runtime.clock import Clock
+from headrace_runtime.control import ControlWatch
+from headrace_runtime.streams.seams import Serve, Streams
+
+
+async def _nothing() -> None:
+    return None
+
+
+@dataclass(frozen=True)
+class Parts:
+    """Built once per process by the composition in `headrace/`."""
+
+    streams: Streams
+    control: ControlWatch
+    clock: Clock
+    registry: CollectorRegistry
+    workspace: Path
+    address: str = ""
+    """host:port of this process's HTTP endpoint; empty if it has none."""
+
+
+@dataclass(frozen=True)
+class Service:
+    """What `build(settings, parts)` of each service returns; `headrace run X` and the all-in-one run it alike."""
+
+    group: str
+    topics: Sequence[str]
+    serve: Serve
+    stateful: bool = False
+    background: Sequence[Callable[[], Awaitable[None]]] = ()
+    """Run beside the lanes, cancelled at the end; one that raises ends the process."""
+    start: Callable[[], Awaitable[None]] = _nothing
+    """Before the first lane: open pools, start workers."""
+    close: Callable[[], Awaitable[None]] = _nothing
+    """After the last lane, also when something failed."""
+    status: Callable[[], dict[str, Any]] = field(default=dict)
+    """For SIGUSR1 and /status: what it is doing now."""
+    busy: Callable[[], int] = field(default=lambda: 0)
+    """Requests or pages under way now: a stop waits for 0."""

@@ -1,0 +1,1 @@
+"""What travels between the services: messages, topics, their encoding, URLs, settings. No I/O, no state."""

@@ -1,0 +1,55 @@
+"""Bytes on the wire: a six-byte header, then msgpack.
+
+    magic "H" | format version (u8) | revision of crawl.control the sender knew (u32, big endian) | msgpack
+
+The header is checked before anything is decoded. A newer version stops the reader (`TooNew`: upgrade it), anything
+else that does not decode is `Poison`.
+"""
+
+import struct
+from functools import cache
+from typing import Any
+
+import msgspec
+
+from headrace_schemas.errors import Poison, TooNew
+from headrace_schemas.topics import TOPICS
+
+VERSION = 1
+_MAGIC = 0x48
+_HEADER = struct.Struct(">BBI")
+_encoder = msgspec.msgpack.Encoder()
+
+
+def encode(message: msgspec.Struct, revision: int = 0) -> bytes:
+    return _HEADER.pack(_MAGIC, VERSION, revision) + _encoder.encode(message)
+
+
+def decode(topic: str, value: bytes) -> Any:
+    """The message of `topic` in `value`; its type is one of that topic's row in the topic table."""
+    revision_of(value)
+    try:
+        return _decoder(topic).decode(memoryview(value)[_HEADER.size :])
+    except msgspec.DecodeError as error:  # ValidationError is one too
+        raise Poison(f"{topic}: {error}") from None
+
+
+def revision_of(value: bytes) -> int:
+    """Checks the header; cheap, nothing is decoded."""
+    if len(value) < _HEADER.size:
+        raise Poison(f"a message of {len(value)} bytes has no header")
+    magic, version, revision = _HEADER.unpack_from(value)
+    if magic != _MAGIC or version == 0:
+        raise Poison("not a headrace message")
+    if version > VERSION:
+        raise TooNew(f"a message of format {version}; this release reads up to {VERSION}: upgrade it")
+    return int(revision)
+
+
+@cache
+def _decoder(topic: str) -> msgspec.msgpack.Decoder[Any]:
+    types = TOPICS[topic].types
+    union: Any = types[0]
+    for other in types[1:]:
+        union = union | other
+    return msgspec.msgpack.Decoder(union)
