@@ -343,7 +343,6 @@ class CrawlSettings(Struct, frozen=True):
     delay: float = 1.0
     agent: str = "headrace"
     """Product token that robots.txt groups are matched against."""
-    allow_private: tuple[str, ...] = ()
     max_backlog: int = 2000
 
 
