@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install lock crawl test test-unit lint format kafka-up kafka-down wheel clean
+.PHONY: help install lock crawl test test-unit lint format kafka-up kafka-down wheel docs clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -56,6 +56,9 @@ kafka-down: install ## end that broker and delete what it kept
 
 wheel: install ## build dist/headrace-*.whl
 	@$(BIN)/uv build --quiet --wheel --no-build-isolation --python $(BIN)/python
+
+docs: install ## write the pages of docs/ that are derived from code
+	@$(BIN)/python docs/render.py
 
 clean: ## delete the environment and caches
 	rm -rf $(VENV) dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache

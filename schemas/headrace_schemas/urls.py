@@ -108,7 +108,9 @@ class CanonicalRules(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     )
     """Names (a trailing * matches the rest) of parameters that do not change the page; case is ignored."""
     sort_params: bool = True
+    """Whether ?b=2&a=1 is the same page as ?a=1&b=2."""
     drop_trailing_slash: bool = False
+    """Whether /a/ is the same page as /a."""
 
 
 class Canonicaliser:

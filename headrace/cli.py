@@ -1,0 +1,53 @@
+"""The command line. Each command is a thin function in `commands/`; errors become one line and an exit code."""
+
+import sys
+from typing import Annotated
+
+import typer
+
+from headrace import __version__
+from headrace.commands import control, crawl, look, policy, replay, settings, topics
+from headrace_runtime.process import exit_code
+from headrace_schemas.errors import HeadraceError
+
+app = typer.Typer(
+    name="headrace",
+    help="A polite, restartable, horizontally scalable web crawler.",
+    epilog="Start here: headrace crawl https://example.org --contact you@example.org",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+for module in (crawl, control, look, policy, replay, settings, topics):
+    module.register(app)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        print(f"headrace {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+) -> None:
+    """A polite, restartable, horizontally scalable web crawler."""
+
+
+def main() -> None:
+    try:
+        app()
+    except HeadraceError as error:
+        print(f"headrace: {error}", file=sys.stderr)
+        sys.exit(exit_code(error))
+    except KeyboardInterrupt:
+        sys.exit(130)
+    except BrokenPipeError:  # `headrace pages | head`
+        sys.stderr.close()
+        sys.exit(0)

@@ -1,0 +1,1 @@
+"""One module per family of commands. They read options, call the composition, print; nothing else."""

@@ -1,0 +1,126 @@
+"""`headrace pages` and `headrace show`: the index and the store, with neither engine nor lock."""
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any, TextIO
+
+import typer
+
+from headrace.commands.options import DEFAULT_WORKSPACE, ConfigOption, SetOption, WorkspaceOption, load
+from headrace_schemas.errors import UsageError
+
+FORMATS = ("table", "csv", "jsonl")
+
+
+def register(app: typer.Typer) -> None:
+    app.command(epilog="Example: headrace pages --format csv --output pages.csv")(pages)
+    app.command(epilog="Example: headrace show https://example.org/ --text")(show)
+
+
+def pages(
+    format: Annotated[str, typer.Option(metavar="|".join(FORMATS), help="How to print them.")] = "table",
+    output: Annotated[Path | None, typer.Option(metavar="F", help="Write to this file instead.")] = None,
+    host: Annotated[str | None, typer.Option(help="Only pages of this host.")] = None,
+    status: Annotated[int | None, typer.Option(help="Only this HTTP status.")] = None,
+    limit: Annotated[int | None, typer.Option(help="At most this many rows.")] = None,
+    config: ConfigOption = None,
+    workspace: WorkspaceOption = DEFAULT_WORKSPACE,
+    set_: SetOption = None,
+) -> None:
+    """The index, one row per URL answered or finally failed."""
+    from headrace_storer.export import write_rows
+    from headrace_storer.index import open_index
+
+    if format not in FORMATS:
+        raise UsageError(f"--format {format}: allowed: {', '.join(FORMATS)}")
+    settings, _ = load(config, set_)
+    index = open_index(settings, workspace, create=False)
+    try:
+        with _target(output) as out:
+            write_rows(index.rows(host=host, status=status, limit=limit), format, out)
+    finally:
+        index.close()
+
+
+@contextmanager
+def _target(output: Path | None) -> Iterator[TextIO]:
+    """A file appears whole or not at all."""
+    if output is None:
+        yield sys.stdout
+        sys.stdout.flush()
+        return
+    part = output.with_name(output.name + ".part")
+    try:
+        with part.open("w", encoding="utf-8", newline="") as out:
+            yield out
+        part.replace(output)
+    except OSError as error:
+        raise UsageError(f"{output} cannot be written: {error.strerror}") from None
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def show(
+    url: Annotated[str, typer.Argument(metavar="URL")],
+    html: Annotated[bool, typer.Option("--html", help="Its body as served.")] = False,
+    text: Annotated[bool, typer.Option("--text", help="Its visible text.")] = False,
+    markdown: Annotated[bool, typer.Option("--markdown", help="Its body as Markdown.")] = False,
+    config: ConfigOption = None,
+    workspace: WorkspaceOption = DEFAULT_WORKSPACE,
+    set_: SetOption = None,
+) -> None:
+    """Everything known of one URL, and its stored body."""
+    from headrace_schemas.urls import BadUrl, Canonicaliser
+    from headrace_storer.index import open_index
+
+    settings, _ = load(config, set_)
+    try:
+        found = Canonicaliser(settings.canonical).find(url)
+    except BadUrl as error:
+        raise UsageError(f"{url!r} is no http(s) URL ({error.reason})") from None
+    index = open_index(settings, workspace, create=False)
+    try:
+        detail = index.get(found.key)
+    finally:
+        index.close()
+    if detail is None:
+        raise UsageError(f"{found.url} is not in the index of {workspace}")
+    if html or text or markdown:
+        sys.stdout.buffer.write(_body(detail, workspace, html, text))
+        sys.stdout.flush()
+    else:
+        _print(detail)
+
+
+def _body(detail: Any, workspace: Path, html: bool, text: bool) -> bytes:
+    from headrace_parser.markdown import markdown_of
+    from headrace_parser.page import text_of
+    from headrace_storer.store import Store
+
+    if not detail.row.content_sha256:
+        raise UsageError(f"no body is stored for {detail.row.url}")
+    body = Store(workspace).read(detail.row.content_sha256)
+    if html:
+        return body
+    if text:
+        return text_of(body, detail.row.encoding or "").encode() + b"\n"
+    return markdown_of(body, detail.row.encoding or "", detail.row.url).encode() + b"\n"
+
+
+def _print(detail: Any) -> None:
+    row = detail.row
+    for name in row.FIELDS:
+        value = getattr(row, name)
+        if value not in (None, "", 0) or name == "depth":
+            print(f"{name:<18} {value}")
+    for name, value in detail.headers:
+        print(f"  {name}: {value}")
+    print(f"{'outlinks':<18} {len(detail.outlinks)}")
+    for link in detail.outlinks[:20]:
+        print(f"  {link}")
+    if len(detail.outlinks) > 20:
+        print(f"  … {len(detail.outlinks) - 20} more")
+    if detail.text:
+        print(f"{'text':<18} {detail.text[:300]}{' …' if len(detail.text) > 300 else ''}")

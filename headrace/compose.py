@@ -1,0 +1,65 @@
+"""Settings → running parts. `headrace run X`, the all-in-one and the short commands are all composed here."""
+
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import headrace_fetcher.service
+import headrace_frontier.service
+import headrace_parser.service
+import headrace_storer.service
+from headrace.completion import Scanner
+from headrace.desired import Desired
+from headrace.layout import assert_layout
+from headrace.workspace import Workspace
+from headrace_runtime.control import ControlWatch
+from headrace_runtime.service import Parts, Service
+from headrace_runtime.streams.open import open_streams
+from headrace_runtime.streams.seams import Streams
+from headrace_schemas.settings import Settings
+
+BUILDERS: dict[str, Callable[[Settings, Parts], Service]] = {
+    "frontier": headrace_frontier.service.build,
+    "fetcher": headrace_fetcher.service.build,
+    "parser": headrace_parser.service.build,
+    "storer": headrace_storer.service.build,
+}
+"""In the order of the flow, which is the order in which they stop: each drains what the one before it sent."""
+
+
+@dataclass(frozen=True)
+class Opened:
+    """A crawl's streams and the tables over them, for as long as the `async with` lasts."""
+
+    streams: Streams
+    control: ControlWatch
+    desired: Desired
+    scanner: Scanner
+
+
+@asynccontextmanager
+async def opened(
+    settings: Settings, workspace: Workspace, *, create: bool, state: Path | None = None, instance: str = ""
+) -> AsyncIterator[Opened]:
+    """`create`: may make the workspace and write its layout; a command that only looks must not."""
+    if create:
+        workspace.make()
+    elif not settings.kafka:
+        workspace.must_exist()
+    streams = await open_streams(settings, workspace.root, state=state, instance=instance)
+    try:
+        table = await streams.table("crawl.control")
+        progress = await streams.table("crawl.progress")
+        try:
+            await assert_layout(streams, table, settings, create=create)
+            yield Opened(streams, ControlWatch(table), Desired(streams, table), Scanner(streams, table, progress))
+        finally:
+            await progress.close()
+            await table.close()
+    finally:
+        await streams.close()
+
+
+def build(names: Sequence[str], settings: Settings, parts: Parts) -> list[Service]:
+    return [BUILDERS[name](settings, parts) for name in names]

@@ -1,0 +1,276 @@
+"""The all-in-one: every service in this process, from the seeds to the proof that nothing is left to do."""
+
+import asyncio
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TextIO
+
+from headrace import __version__, socket
+from headrace.completion import Scan, complete
+from headrace.compose import BUILDERS, Opened, build, opened
+from headrace.progress import View, view_for
+from headrace.seeding import Seeder, need_contact, read_seeds
+from headrace.status import Status, as_json, status_of
+from headrace.workspace import Workspace
+from headrace_runtime.clock import Deadline, SystemClock
+from headrace_runtime.endpoint import Endpoint, new_registry
+from headrace_runtime.logs import get_logger
+from headrace_runtime.process import Signals
+from headrace_runtime.service import Parts
+from headrace_runtime.slots import claim
+from headrace_runtime.streams.metered import watch_lag
+from headrace_runtime.supervisor import Supervisor
+from headrace_schemas.errors import UsageError
+from headrace_schemas.messages import Control, Link
+from headrace_schemas.settings import Settings
+from headrace_schemas.topics import EDGES
+from headrace_schemas.urls import host_of
+from headrace_storer.index import open_index
+
+log = get_logger("crawl")
+
+SCAN_EVERY = {False: 0.2, True: 1.0}  # seconds between two looks: embedded, on Kafka
+DRAIN_EDGES = ("pages.fetched", "fetch.results", "pages.parsed")
+
+
+@dataclass(frozen=True)
+class Order:
+    """What the command line asked for, beside the settings."""
+
+    seeds: tuple[str, ...] = ()
+    seeds_file: Path | None = None
+    refresh: bool = False
+    retry_failed: bool = False
+
+
+async def crawl(settings: Settings, workspace: Workspace, order: Order, signals: Signals, out: TextIO) -> int:
+    """→ exit code: 0 complete or stopped by command, 130 interrupted."""
+    seeds = read_seeds([*settings.seeds, *order.seeds], order.seeds_file)
+    need_contact(settings, map(host_of, seeds))
+    if not seeds and not settings.kafka and not workspace.exists:
+        raise UsageError("no seeds: headrace crawl URL… (or --seeds-file F, or `seeds` in the configuration)")
+    workspace.make()
+    slot = claim(workspace.root, "crawl", settings.streams.instance) if settings.kafka else None
+    state, instance = (slot.path, slot.instance) if slot else (None, "")
+    try:
+        async with opened(settings, workspace, create=True, state=state, instance=instance) as parts:
+            return await Crawl(settings, workspace, parts, signals, out).run(seeds, order)
+    finally:
+        if slot:
+            slot.release()
+
+
+class Crawl:
+    """One run. Lives on the event loop; `_ending` is set once, by whoever finds the reason to end first."""
+
+    def __init__(self, settings: Settings, workspace: Workspace, opened: Opened, signals: Signals, out: TextIO) -> None:
+        self._settings, self._workspace, self._opened = settings, workspace, opened
+        self._signals, self._out = signals, out
+        self._stop = asyncio.Event()
+        self._scans: list[Scan] = []
+        self._paused_by_file = False
+        self._supervisor: Supervisor | None = None
+
+    async def run(self, seeds: list[str], order: Order) -> int:
+        self._workspace.stop_file.unlink(missing_ok=True)
+        need_contact(self._settings, self._opened.desired.now.settings.scope_roots)
+        control = await self._opened.desired.begin(self._settings, seeds)
+        print_banner(self._settings, self._workspace, control, self._out)
+        seeder = Seeder(self._opened.streams, self._settings, control)
+        await seeder.seeds(seeds)
+        await self._ask_again(seeder, control, order)
+        await self._opened.desired.seeded()
+        registry = new_registry()
+        endpoint = Endpoint(
+            registry, self._settings.metrics.host, self._settings.metrics.port, self._ready, self._dump
+        )
+        address = await endpoint.start() if self._settings.metrics.enabled else ""
+        server = socket.ControlServer(self._workspace.socket, self._answer)
+        try:
+            if not self._settings.kafka:
+                await server.start()
+            parts = Parts(
+                self._opened.streams, self._opened.control, SystemClock(), registry, self._workspace.root, address
+            )
+            services = build(list(BUILDERS), self._settings, parts)
+            self._supervisor = Supervisor(
+                self._opened.streams, services, shutdown_timeout=self._settings.shutdown_timeout, registry=registry
+            )
+            self._signals.on_dump(lambda: log.warning("status", **self._dump()))
+            return await self._supervise(self._supervisor, registry)
+        finally:
+            await server.close()
+            if address:
+                await endpoint.close()
+
+    async def _supervise(self, supervisor: Supervisor, registry: Any) -> int:
+        started = time.monotonic()
+        view = view_for(self._out)
+        running = asyncio.create_task(supervisor.run(self._stop))
+        watching = asyncio.create_task(self._watch(view))
+        lag = asyncio.create_task(watch_lag(self._opened.streams, EDGES, registry))
+        try:
+            await asyncio.wait({running, watching}, return_when=asyncio.FIRST_COMPLETED)
+            code = watching.result() if watching.done() else 1
+            self._stop.set()
+            await running
+        finally:
+            for task in (watching, lag, running):
+                task.cancel()
+            await asyncio.gather(watching, lag, running, return_exceptions=True)
+            view.close()
+        await self._conclude(code, time.monotonic() - started)
+        return code
+
+    async def _watch(self, view: View) -> int:
+        """Looks again and again, until there is a reason to end."""
+        while True:
+            scan = await self._opened.scanner.scan()
+            self._scans = [*self._scans[-1:], scan]
+            view.update(status_of(scan, False))
+            if self._signals.stop.is_set():
+                return 130
+            await self._obey_files()
+            if scan.control and scan.control.mode == "stopping":
+                await self._drain()
+                return 0
+            if complete(self._scans):
+                await self._opened.desired.completed()
+                return 0
+            await self._sleep(SCAN_EVERY[self._settings.kafka])
+
+    async def _sleep(self, seconds: float) -> None:
+        try:
+            async with asyncio.timeout(seconds):
+                await self._signals.stop.wait()
+        except TimeoutError:
+            pass
+
+    async def _obey_files(self) -> None:
+        """`workspace/pause` and `workspace/stop` do what the commands do."""
+        if self._workspace.stop_file.exists():
+            self._workspace.stop_file.unlink(missing_ok=True)
+            await self._opened.desired.mode("stopping")
+        wanted = self._workspace.pause_file.exists()
+        if wanted != self._paused_by_file:
+            self._paused_by_file = wanted
+            await self._opened.desired.mode("paused" if wanted else "running")
+
+    async def _drain(self) -> None:
+        """What was fetched is parsed and stored; what was not stays in the log for the next `crawl`."""
+        deadline = Deadline(self._settings.shutdown_timeout)
+        while not deadline.passed and not self._signals.stop.is_set():
+            edges = await self._opened.streams.edges([edge for edge in EDGES if edge[0] in DRAIN_EDGES])
+            busy = self._supervisor.busy() if self._supervisor else 0
+            if not busy and all(edge.committed == edge.end for edge in edges):
+                return
+            await asyncio.sleep(0.1)
+
+    async def _ask_again(self, seeder: Seeder, control: Control, order: Order) -> None:
+        """Refresh and retry are queries over the index (design [21]): the frontier keeps neither."""
+        if not (order.refresh or order.retry_failed):
+            return
+        index = open_index(self._settings, self._workspace.root, create=True)
+        try:
+            if order.refresh:
+                await seeder.links(_refreshed(index.known_bodies(), control.run), "refresh")
+            if order.retry_failed:
+                links = (Link(url, key, depth, referrer, again=control.run) for url, key, depth, referrer in index.failed())
+                await seeder.links(links, "retry")
+        finally:
+            index.close()
+
+    async def _answer(self, request: dict[str, Any]) -> dict[str, Any]:
+        """What other commands ask over the socket."""
+        match request:
+            case {"do": "status"}:
+                done, scan = await self._opened.scanner.twice()
+                return {"status": as_json(status_of(scan, done))}
+            case {"do": "pause"}:
+                await self._opened.desired.mode("paused")
+            case {"do": "resume"}:
+                self._workspace.pause_file.unlink(missing_ok=True)
+                self._paused_by_file = False
+                await self._opened.desired.mode("running")
+            case {"do": "stop"}:
+                await self._opened.desired.mode("stopping")
+            case {"do": "seed", "urls": list(urls)}:
+                return {"seeded": await plant(self._opened, self._settings, read_seeds(urls, None))}
+            case _:
+                raise UsageError(f"the running crawl does not know {request.get('do')!r}")
+        return {}
+
+    def _ready(self) -> tuple[bool, str]:
+        return self._supervisor.ready() if self._supervisor else (False, "starting")
+
+    def _dump(self) -> dict[str, Any]:
+        services = self._supervisor.status() if self._supervisor else {}
+        latest = as_json(status_of(self._scans[-1], False)) if self._scans else {}
+        return {"crawl": latest, "services": services}
+
+    async def _conclude(self, code: int, seconds: float) -> None:
+        done, scan = await self._opened.scanner.twice()
+        status = status_of(scan, done)
+        interrupted = code == 130
+        print_summary(status, self._workspace, seconds, "interrupted" if interrupted else "", self._out)
+
+
+def _refreshed(known: Iterable[Any], run: int) -> Iterable[Link]:
+    for page in known:
+        yield Link(
+            page.url, page.key, page.depth, page.referrer, again=run, etag=page.etag, last_modified=page.last_modified
+        )
+
+
+async def plant(opened: Opened, settings: Settings, seeds: list[str]) -> int:
+    """Adds seeds to a crawl, running or not; its scope grows by them first."""
+    need_contact(settings, map(host_of, seeds))
+    control = await opened.desired.begin(settings, seeds)
+    count = await Seeder(opened.streams, settings, control).seeds(seeds)
+    await opened.desired.seeded()
+    return count
+
+
+def user_agent(settings: Settings) -> str:
+    contact = f" (+{settings.contact})" if settings.contact else ""
+    return f"{settings.fetch.agent}/{__version__}{contact}"
+
+
+def print_banner(settings: Settings, workspace: Workspace, control: Control, out: TextIO) -> None:
+    scope = control.settings
+    roots = ", ".join(scope.scope_roots[:5]) + (" …" if len(scope.scope_roots) > 5 else "")
+    limits = [f"depth {scope.max_depth}"] + ([f"{scope.max_pages:,} pages"] if scope.max_pages else [])
+    lines = [
+        ("user agent", user_agent(settings)),
+        ("scope", "any host" if scope.scope_mode == "all" else f"the seeds' {scope.scope_mode}s: {roots}"),
+        ("limits", ", ".join(limits)),
+        ("delay", f"{scope.delay:g} s between two requests to a host, or what its robots.txt asks for"),
+        ("robots.txt", "obeyed (RFC 9309); a host whose robots.txt cannot be had is not crawled"),
+        ("topics", settings.streams.url),
+        ("pages go to", str(workspace.root)),
+    ]
+    if control.mode == "paused":
+        lines.append(("paused", f"`headrace resume --workspace {workspace.root}` goes on"))
+    print(f"headrace {__version__}", file=out)
+    for name, value in lines:
+        print(f"  {name:<12} {value}", file=out)
+    out.flush()
+
+
+def print_summary(status: Status, workspace: Workspace, seconds: float, how: str, out: TextIO) -> None:
+    word = how or ("complete" if status.complete else "stopped")
+    print(
+        f"\n{word}: {status.fetched:,} pages fetched, {status.redirected:,} redirected, {status.failed:,} failed, "
+        f"{status.refused:,} refused, {status.queued + status.in_flight:,} still queued; {seconds:.1f} s",
+        file=out,
+    )
+    for title, table in (("failed", status.failed_by), ("refused", status.refused_by), ("out of scope", status.rejected)):
+        if table:
+            print(f"  {title}: " + ", ".join(f"{name} {n:,}" for name, n in table.items()), file=out)
+    where = f" --workspace {workspace.root}" if workspace.root != Path("workspace") else ""
+    if not status.complete:
+        print(f"  go on:              headrace crawl{where}", file=out)
+    print(f"  look at the pages:  headrace pages{where}", file=out)
+    print(f"  one of them:        headrace show URL{where}", file=out, flush=True)

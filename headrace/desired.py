@@ -1,0 +1,73 @@
+"""Changing the desired state: the only writer of `crawl.control`. Read, change, publish, acknowledged."""
+
+from msgspec.structs import replace
+
+from headrace_runtime.streams.seams import Send, Streams, Table
+from headrace_schemas import codec
+from headrace_schemas.messages import Control, CrawlSettings, Mode
+from headrace_schemas.settings import Settings
+from headrace_schemas.topics import CONTROL_KEY
+from headrace_schemas.urls import host_of, registrable_domain
+
+
+class Desired:
+    """`control` is the table of `crawl.control`, kept by the caller."""
+
+    def __init__(self, streams: Streams, control: Table) -> None:
+        self._streams, self._table = streams, control
+
+    @property
+    def now(self) -> Control:
+        row = self._table.rows.get(CONTROL_KEY)
+        return codec.decode("crawl.control", row) if row else Control(0, CrawlSettings(), run=0)
+
+    async def begin(self, settings: Settings, seeds: list[str]) -> Control:
+        """The crawl as `settings` want it, before the first seed is sent. A run id is new only when the last run
+        completed: a settled URL is asked for again once per run id."""
+        await self._table.refresh()
+        was = self.now
+        wanted = crawl_settings_of(settings, was.settings, seeds)
+        changed = was.revision == 0 or wanted != was.settings
+        return await self._write(
+            Control(
+                revision=was.revision + changed,
+                settings=wanted,
+                mode="paused" if was.mode == "paused" and was.revision else "running",
+                run=was.run + 1 if was.completed_run == was.run else was.run,
+                completed_run=was.completed_run,
+                seeded_run=was.completed_run,
+            )
+        )
+
+    async def seeded(self) -> None:
+        """Every link of this run was acknowledged."""
+        await self._write(replace(self.now, seeded_run=self.now.run))
+
+    async def completed(self) -> None:
+        await self._write(replace(self.now, completed_run=self.now.run))
+
+    async def mode(self, mode: Mode) -> Control:
+        await self._table.refresh()
+        return await self._write(replace(self.now, mode=mode))
+
+    async def _write(self, control: Control) -> Control:
+        await self._streams.publish([Send("crawl.control", 0, codec.encode(control, control.revision), CONTROL_KEY)])
+        await self._table.refresh()
+        return control
+
+
+def crawl_settings_of(settings: Settings, was: CrawlSettings, seeds: list[str]) -> CrawlSettings:
+    """The scope grows with every seed; everything else is what this command was told."""
+    mode = settings.scope.mode
+    kept = was.scope_roots if was.scope_mode == mode else ()
+    root = registrable_domain if mode == "domain" else str
+    found = () if mode == "all" else tuple(root(host_of(url)) for url in seeds)
+    return CrawlSettings(
+        scope_mode=mode,
+        scope_roots=tuple(sorted({*kept, *found})),
+        max_pages=settings.limits.max_pages,
+        max_depth=settings.limits.max_depth,
+        delay=settings.politeness.delay,
+        agent=settings.fetch.agent,
+        max_backlog=settings.limits.max_backlog,
+    )

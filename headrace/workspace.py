@@ -1,0 +1,47 @@
+"""The one folder that holds everything of a crawl, and the names in it that scripts rely on."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from headrace_schemas.errors import UsageError
+
+
+@dataclass(frozen=True)
+class Workspace:
+    root: Path
+
+    @property
+    def state(self) -> Path:
+        return self.root / "state"
+
+    @property
+    def store(self) -> Path:
+        return self.root / "store"
+
+    @property
+    def socket(self) -> Path:
+        """Where a running `crawl` listens for `pause`, `status` and the like."""
+        return self.root / "control.sock"
+
+    @property
+    def pause_file(self) -> Path:
+        return self.root / "pause"
+
+    @property
+    def stop_file(self) -> Path:
+        return self.root / "stop"
+
+    @property
+    def exists(self) -> bool:
+        return self.state.is_dir()
+
+    def make(self) -> None:
+        try:
+            self.root.mkdir(parents=True, exist_ok=True)
+            self.state.mkdir(exist_ok=True)
+        except OSError as error:
+            raise UsageError(f"the workspace {self.root} cannot be made: {error.strerror}") from None
+
+    def must_exist(self) -> None:
+        if not self.exists:
+            raise UsageError(f"no crawl in {self.root}: start one with `headrace crawl URL --workspace {self.root}`")
