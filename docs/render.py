@@ -35,8 +35,8 @@ def settings() -> str:
     lines = [
         "# Settings",
         "",
-        "Derived from `schemas/headrace_schemas/settings.py`; do not edit. `crawl.yaml` < environment (`HEADRACE_A__B`, lists as",
-        "JSON) < flags and `--set a.b=c`. `headrace config show` prints those in force and where each came from.",
+        "Derived from `schemas/headrace_schemas/settings.py`; do not edit. `crawl.yaml` < environment",
+        "(`HEADRACE_A__B`, lists as JSON) < flags and `--set a.b=c`. `headrace config show` prints those in force and where each came from.",
         "",
         "| setting | default | allowed | meaning |",
         "|---|---|---|---|",

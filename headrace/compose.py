@@ -5,10 +5,6 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-import headrace_fetcher.service
-import headrace_frontier.service
-import headrace_parser.service
-import headrace_storer.service
 from headrace.completion import Scanner
 from headrace.desired import Desired
 from headrace.layout import assert_layout
@@ -19,11 +15,37 @@ from headrace_runtime.streams.open import open_streams
 from headrace_runtime.streams.seams import Streams
 from headrace_schemas.settings import Settings
 
+
+def _frontier(settings: Settings, parts: Parts) -> Service:
+    from headrace_frontier.service import build
+
+    return build(settings, parts)
+
+
+def _fetcher(settings: Settings, parts: Parts) -> Service:
+    from headrace_fetcher.service import build
+
+    return build(settings, parts)
+
+
+def _parser(settings: Settings, parts: Parts) -> Service:
+    from headrace_parser.service import build
+
+    return build(settings, parts)
+
+
+def _storer(settings: Settings, parts: Parts) -> Service:
+    from headrace_storer.service import build
+
+    return build(settings, parts)
+
+
+# Imported when built: a short command, or a process of one service, does not pay for the others.
 BUILDERS: dict[str, Callable[[Settings, Parts], Service]] = {
-    "frontier": headrace_frontier.service.build,
-    "fetcher": headrace_fetcher.service.build,
-    "parser": headrace_parser.service.build,
-    "storer": headrace_storer.service.build,
+    "frontier": _frontier,
+    "fetcher": _fetcher,
+    "parser": _parser,
+    "storer": _storer,
 }
 """In the order of the flow, which is the order in which they stop: each drains what the one before it sent."""
 

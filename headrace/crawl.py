@@ -5,7 +5,7 @@ import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 from headrace import __version__, socket
 from headrace.completion import Scan, complete
@@ -27,7 +27,9 @@ from headrace_schemas.messages import Control, Link
 from headrace_schemas.settings import Settings
 from headrace_schemas.topics import EDGES
 from headrace_schemas.urls import host_of
-from headrace_storer.index import open_index
+
+if TYPE_CHECKING:
+    from headrace_storer.views import KnownPage
 
 log = get_logger("crawl")
 
@@ -83,9 +85,7 @@ class Crawl:
         await self._ask_again(seeder, control, order)
         await self._opened.desired.seeded()
         registry = new_registry()
-        endpoint = Endpoint(
-            registry, self._settings.metrics.host, self._settings.metrics.port, self._ready, self._dump
-        )
+        endpoint = Endpoint(registry, self._settings.metrics.host, self._settings.metrics.port, self._ready, self._dump)
         address = await endpoint.start() if self._settings.metrics.enabled else ""
         server = socket.ControlServer(self._workspace.socket, self._answer)
         try:
@@ -172,13 +172,14 @@ class Crawl:
         """Refresh and retry are queries over the index (design [21]): the frontier keeps neither."""
         if not (order.refresh or order.retry_failed):
             return
+        from headrace_storer.index import open_index
+
         index = open_index(self._settings, self._workspace.root, create=True)
         try:
             if order.refresh:
-                await seeder.links(_refreshed(index.known_bodies(), control.run), "refresh")
+                await seeder.links(_asked_again(index.known_bodies(), control.run), "refresh")
             if order.retry_failed:
-                links = (Link(url, key, depth, referrer, again=control.run) for url, key, depth, referrer in index.failed())
-                await seeder.links(links, "retry")
+                await seeder.links(_asked_again(index.failed(), control.run), "retry")
         finally:
             index.close()
 
@@ -217,7 +218,7 @@ class Crawl:
         print_summary(status, self._workspace, seconds, "interrupted" if interrupted else "", self._out)
 
 
-def _refreshed(known: Iterable[Any], run: int) -> Iterable[Link]:
+def _asked_again(known: "Iterable[KnownPage]", run: int) -> Iterable[Link]:
     for page in known:
         yield Link(
             page.url, page.key, page.depth, page.referrer, again=run, etag=page.etag, last_modified=page.last_modified
@@ -266,7 +267,11 @@ def print_summary(status: Status, workspace: Workspace, seconds: float, how: str
         f"{status.refused:,} refused, {status.queued + status.in_flight:,} still queued; {seconds:.1f} s",
         file=out,
     )
-    for title, table in (("failed", status.failed_by), ("refused", status.refused_by), ("out of scope", status.rejected)):
+    for title, table in (
+        ("failed", status.failed_by),
+        ("refused", status.refused_by),
+        ("out of scope", status.rejected),
+    ):
         if table:
             print(f"  {title}: " + ", ".join(f"{name} {n:,}" for name, n in table.items()), file=out)
     where = f" --workspace {workspace.root}" if workspace.root != Path("workspace") else ""

@@ -10,7 +10,7 @@ from headrace_schemas import codec
 from headrace_schemas.errors import UsageError
 from headrace_schemas.messages import Control, DiscoveredLinks, Link, LinkSource
 from headrace_schemas.settings import Settings
-from headrace_schemas.urls import BadUrl, Canonicaliser, Partitioner, as_found, host_of, is_address
+from headrace_schemas.urls import BadUrl, Canonicaliser, Partitioner, as_found, is_address
 
 BATCH = 200  # links a message
 

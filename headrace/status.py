@@ -85,7 +85,8 @@ def as_lines(status: Status) -> list[str]:
     lines = [
         head,
         f"discovered {status.discovered:,}: fetched {status.fetched:,}, redirected {status.redirected:,}, "
-        f"failed {status.failed:,}, refused {status.refused:,}, queued {status.queued:,}, in flight {status.in_flight:,}",
+        f"failed {status.failed:,}, refused {status.refused:,}, queued {status.queued:,}, "
+        f"in flight {status.in_flight:,}",
     ]
     for title, table in (
         ("failed", status.failed_by),

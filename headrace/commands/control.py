@@ -148,6 +148,7 @@ async def _reset(settings: Settings, workspace: Workspace) -> None:
 
     if settings.kafka:
         from headrace_runtime.streams.kafka.topics import delete_topics
+
         from headrace_runtime.streams.open import brokers_of
 
         await delete_topics(brokers_of(settings.streams.url), settings.streams.prefix)

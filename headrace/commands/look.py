@@ -4,14 +4,14 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any, TextIO
+from typing import Annotated, Any, Literal, TextIO
 
 import typer
 
 from headrace.commands.options import DEFAULT_WORKSPACE, ConfigOption, SetOption, WorkspaceOption, load
 from headrace_schemas.errors import UsageError
 
-FORMATS = ("table", "csv", "jsonl")
+Format = Literal["table", "csv", "jsonl"]
 
 
 def register(app: typer.Typer) -> None:
@@ -20,7 +20,7 @@ def register(app: typer.Typer) -> None:
 
 
 def pages(
-    format: Annotated[str, typer.Option(metavar="|".join(FORMATS), help="How to print them.")] = "table",
+    format: Annotated[Format, typer.Option(help="How to print them.")] = "table",
     output: Annotated[Path | None, typer.Option(metavar="F", help="Write to this file instead.")] = None,
     host: Annotated[str | None, typer.Option(help="Only pages of this host.")] = None,
     status: Annotated[int | None, typer.Option(help="Only this HTTP status.")] = None,
@@ -33,8 +33,6 @@ def pages(
     from headrace_storer.export import write_rows
     from headrace_storer.index import open_index
 
-    if format not in FORMATS:
-        raise UsageError(f"--format {format}: allowed: {', '.join(FORMATS)}")
     settings, _ = load(config, set_)
     index = open_index(settings, workspace, create=False)
     try:
@@ -96,12 +94,14 @@ def show(
 
 def _body(detail: Any, workspace: Path, html: bool, text: bool) -> bytes:
     from headrace_parser.markdown import markdown_of
+
     from headrace_parser.page import text_of
+    from headrace_storer.durable import NoSync
     from headrace_storer.store import Store
 
     if not detail.row.content_sha256:
         raise UsageError(f"no body is stored for {detail.row.url}")
-    body = Store(workspace).read(detail.row.content_sha256)
+    body = Store(workspace, NoSync()).read(detail.row.content_sha256)
     if html:
         return body
     if text:

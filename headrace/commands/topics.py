@@ -17,11 +17,10 @@ def register(app: typer.Typer) -> None:
 
 
 @topics.command(epilog="Example: HEADRACE_STREAMS__URL=kafka://127.0.0.1:9092 headrace topics create")
-def create(
-    config: ConfigOption = None, workspace: WorkspaceOption = DEFAULT_WORKSPACE, set_: SetOption = None
-) -> None:
+def create(config: ConfigOption = None, workspace: WorkspaceOption = DEFAULT_WORKSPACE, set_: SetOption = None) -> None:
     """Make every topic that is not there yet."""
     from headrace_runtime.streams.kafka.topics import create_topics
+
     from headrace_runtime.streams.open import brokers_of
 
     settings, _ = load(config, set_)

@@ -30,7 +30,8 @@ def decode(topic: str, value: bytes) -> Any:
     revision_of(value)
     try:
         return _decoder(topic).decode(memoryview(value)[_HEADER.size :])
-    except msgspec.DecodeError as error:  # ValidationError is one too
+    # ValidationError is a DecodeError; text that is not UTF-8 and nesting without end are not.
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise Poison(f"{topic}: {error}") from None
 
 

@@ -19,7 +19,9 @@ MAX_URL = 2_083  # characters; longer ones are traps or data, and break other pe
 
 _SCHEME = re.compile(r"([a-zA-Z][a-zA-Z0-9+.\-]*):")
 _TRIM = "".join(map(chr, range(0x21)))  # C0 controls and space, as WHATWG strips them
-_PERCENT = re.compile(r"%([0-9a-fA-F]{2})")
+_BREAKS = str.maketrans("", "", "\t\n\r")  # WHATWG drops these anywhere; hrefs broken over lines are common
+# Not right behind a stray "%" or "%4": decoding there would make an escape that nobody wrote, and not the last one.
+_PERCENT = re.compile(r"(?<!%)(?<!%[0-9a-fA-F])%([0-9a-fA-F]{2})")
 _UNRESERVED = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~")
 
 
@@ -39,6 +41,8 @@ class Found(NamedTuple):
 def as_found(raw: str, base: str = "") -> str:
     """The as-found form of `raw`, relative to `base` (as found too) if given; `BadUrl` if never fetchable."""
     text = raw.strip(_TRIM)
+    if "\n" in text or "\t" in text or "\r" in text:
+        text = text.translate(_BREAKS)
     if base:
         text = _absolute(text, base)
     if len(text) > 4 * MAX_URL:
@@ -67,10 +71,9 @@ def _absolute(href: str, base: str) -> str:
     """`href` made absolute by text alone (the parser normalises after): 1 µs where a general join takes 18."""
     scheme = _SCHEME.match(href)
     if scheme is not None:
-        rest = href[scheme.end() :]
-        if rest[:1] in ("/", "\\") or scheme[1].lower() != base.partition(":")[0]:
+        if scheme[1].lower() != base.partition(":")[0]:
             return href
-        href = rest  # "http:page" is relative where the schemes agree
+        href = href[scheme.end() :]  # "http:page" and "http:/page" are relative where the schemes agree
     first = href[:1]
     start = base.index("//") + 2
     if first in ("/", "\\"):

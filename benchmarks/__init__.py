@@ -1,0 +1,1 @@
+"""What judges and measures the crawler. Not installed with it."""

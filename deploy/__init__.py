@@ -1,0 +1,1 @@
+"""What runs around the services: a local broker, images, dashboards."""

@@ -1,0 +1,84 @@
+"""A process's place among its like: the folder of its state, and the name its group knows it by.
+
+A killed process leaves its slot to whoever starts next, so that the next one finds the state where it was and takes its
+partitions over at once, instead of after a session timeout.
+"""
+
+import fcntl
+import itertools
+import os
+import re
+from pathlib import Path
+
+from headrace_schemas.errors import UsageError, WorkspaceBusy
+
+_MOST = 1_024  # slots of one service on one disk
+_INSTANCE = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,99}")
+
+
+class Slot:
+    """Held by a file lock for the life of the process, however that ends."""
+
+    def __init__(self, path: Path, lock: int) -> None:
+        self.path = path
+        self._lock: int | None = lock
+
+    @property
+    def instance(self) -> str:
+        """Unique within the workspace, and the same after a restart."""
+        return self.path.name
+
+    def release(self) -> None:
+        """Twice is once."""
+        if self._lock is not None:
+            fcntl.flock(self._lock, fcntl.LOCK_UN)  # a forked child shares the lock: closing our end would not do
+            os.close(self._lock)
+            self._lock = None
+
+
+def claim(workspace: Path, service: str, instance: str = "") -> Slot:
+    """The first free slot, or the one named; `WorkspaceBusy` if that is held."""
+    state = workspace / "state"
+    if instance:
+        return _named(state, service, instance)
+    for number in itertools.count():
+        if number >= _MOST:
+            raise WorkspaceBusy(f"all {_MOST} slots of {service} in {state} are held")
+        slot = _try(state / f"{service}-{number}")
+        if slot is not None:
+            return slot
+    raise AssertionError("unreachable")
+
+
+def _named(state: Path, service: str, instance: str) -> Slot:
+    if not _INSTANCE.fullmatch(instance):
+        raise UsageError(f"streams.instance is {instance!r}; allowed: letters, digits, dot, dash and underscore")
+    path = state / f"{service}-{instance}"
+    slot = _try(path)
+    if slot is None:
+        raise WorkspaceBusy(f"{path} is held by {_holder(path)}; two processes cannot be the same instance")
+    return slot
+
+
+def _try(path: Path) -> Slot | None:
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+        lock = os.open(path / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    except (PermissionError, FileExistsError, NotADirectoryError) as error:
+        raise UsageError(f"cannot keep state in {path}: {error.strerror}") from None
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(lock)
+        return None
+    os.truncate(lock, 0)
+    os.pwrite(lock, b"%d\n" % os.getpid(), 0)
+    return Slot(path, lock)
+
+
+def _holder(path: Path) -> str:
+    try:
+        pid = (path / "lock").read_text().strip()
+    except OSError:
+        pid = ""
+    return f"process {pid}" if pid.isdigit() else "another process"

@@ -1,0 +1,140 @@
+"""Lanes and edges as metrics, measured at the seam: every service and both engines are counted the same way."""
+
+import asyncio
+import time
+from collections import Counter as Tally
+from collections.abc import Iterable
+from typing import ClassVar
+from weakref import WeakKeyDictionary
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+
+from headrace_runtime.clock import Deadline
+from headrace_runtime.logs import get_logger
+from headrace_runtime.streams.seams import Edge, Lane, Record, Serve, StateView, Streams, Unit
+from headrace_schemas.errors import LaneLost
+
+_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)  # seconds
+
+log = get_logger("streams")
+
+
+class LaneMeters:
+    """The series of all lanes of one process. At most one per registry: `of` finds it again."""
+
+    _known: ClassVar[WeakKeyDictionary[CollectorRegistry, "LaneMeters"]] = WeakKeyDictionary()
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self.unit_seconds = Histogram(
+            "headrace_unit_seconds", "Seconds a commit took", ["group"], registry=registry, buckets=_BUCKETS
+        )
+        self.records = Counter("headrace_records", "Records read and committed", ["group", "topic"], registry=registry)
+        self.sends = Counter("headrace_sends", "Records sent in committed units", ["topic"], registry=registry)
+        self.sent_bytes = Counter("headrace_sent_bytes", "Bytes of those records", ["topic"], registry=registry)
+        self.lost = Counter(
+            "headrace_lanes_lost", "Lanes opened anew as a commit was in doubt", ["group"], registry=registry
+        )
+        self.lanes = Gauge("headrace_lanes", "Lanes served now", ["group"], registry=registry)
+        self.lag = Gauge("headrace_lag", "Records a group has yet to commit", ["topic", "group"], registry=registry)
+
+    @classmethod
+    def of(cls, registry: CollectorRegistry) -> "LaneMeters":
+        found = cls._known.get(registry)
+        if found is None:
+            found = cls._known[registry] = cls(registry)
+        return found
+
+    def committed(self, group: str, unit: Unit, seconds: float) -> None:
+        self.unit_seconds.labels(group).observe(seconds)
+        for topic, count in Tally(record.topic for record in unit.done).items():
+            self.records.labels(group, topic).inc(count)
+        counts: Tally[str] = Tally()
+        sizes: Tally[str] = Tally()
+        for sends in (unit.sends, unit.later):
+            for send in sends:
+                counts[send.topic] += 1
+                sizes[send.topic] += len(send.value)
+        for topic, count in counts.items():
+            self.sends.labels(topic).inc(count)
+            self.sent_bytes.labels(topic).inc(sizes[topic])
+
+
+def metered(serve: Serve, registry: CollectorRegistry) -> Serve:
+    """`serve`, each of its lanes measured."""
+    meters = LaneMeters.of(registry)
+
+    async def served(lane: Lane) -> None:
+        owned = meters.lanes.labels(lane.group)
+        owned.inc()
+        try:
+            await serve(MeteredLane(lane, meters))
+        except LaneLost:
+            meters.lost.labels(lane.group).inc()
+            raise
+        finally:
+            owned.dec()
+
+    return served
+
+
+class MeteredLane:
+    """A `Lane` that counts its commits and changes nothing."""
+
+    def __init__(self, lane: Lane, meters: LaneMeters) -> None:
+        self._lane, self._meters = lane, meters
+
+    @property
+    def group(self) -> str:
+        return self._lane.group
+
+    @property
+    def partition(self) -> int:
+        return self._lane.partition
+
+    @property
+    def state(self) -> StateView:
+        return self._lane.state
+
+    @property
+    def linger(self) -> float:
+        return self._lane.linger
+
+    @property
+    def stopping(self) -> Deadline | None:
+        return self._lane.stopping
+
+    async def poll(self, limit: int, timeout: float) -> list[Record]:
+        return await self._lane.poll(limit, timeout)
+
+    async def commit(self, unit: Unit) -> None:
+        began = time.perf_counter()
+        await self._lane.commit(unit)
+        self._meters.committed(self._lane.group, unit, time.perf_counter() - began)
+
+    def owned(self) -> bool:
+        return self._lane.owned()
+
+
+async def watch_lag(
+    streams: Streams, edges: Iterable[tuple[str, str]], registry: CollectorRegistry, interval: float = 5.0
+) -> None:
+    """Sets `headrace_lag` every `interval` seconds, for ever. A broker that does not answer is no reason to end."""
+    lag = LaneMeters.of(registry).lag
+    watched = tuple(edges)
+    while True:
+        try:
+            found = await streams.edges(watched)
+        except Exception as error:
+            log.once("lag", "lag unknown", error=str(error) or repr(error))
+        else:
+            log.forget("lag")
+            for (topic, group), records in _by_edge(watched, found).items():
+                lag.labels(topic, group).set(records)
+        await asyncio.sleep(interval)
+
+
+def _by_edge(watched: Iterable[tuple[str, str]], found: Iterable[Edge]) -> dict[tuple[str, str], int]:
+    total = dict.fromkeys(watched, 0)
+    for edge in found:
+        total[edge.topic, edge.group] += max(0, edge.end - edge.committed)
+    return total

@@ -1,0 +1,30 @@
+"""The small set of things that can go wrong with one attempt; every HTTP client's own errors become one of these."""
+
+from headrace_schemas.errors import HeadraceError
+
+
+class AddressRefused(HeadraceError):
+    """The name or address leads where the crawl may not go; nothing was sent."""
+
+
+class TransportFault(HeadraceError):
+    """No usable answer. `reason` is a word of `messages.FAILURES`."""
+
+    def __init__(self, reason: str, detail: str, *, retriable: bool = True) -> None:
+        super().__init__(f"{reason}: {detail}")
+        self.reason, self.detail, self.retriable = reason, detail, retriable
+
+
+class BodyTooLarge(HeadraceError):
+    """More bytes than the cap, counted after each decoding step."""
+
+    def __init__(self, limit: int) -> None:
+        super().__init__(f"more than {limit} bytes")
+
+
+class BrokenEncoding(HeadraceError):
+    """The content encoding is unknown, corrupt or cut short."""
+
+
+class NotWanted(HeadraceError):
+    """The first bytes are not those of a page."""

@@ -1,0 +1,99 @@
+"""What is sent with every request, and what is kept of an answer's headers."""
+
+from collections.abc import Sequence
+from email.utils import parsedate_to_datetime
+
+from headrace_schemas.messages import FetchTask
+
+KEPT = 64  # headers of one answer
+KEPT_BYTES = 16 * 1024  # of names and values together
+
+ACCEPT = "text/html,application/xhtml+xml;q=0.9,*/*;q=0.1"
+ENCODINGS = "gzip, deflate, br, zstd"
+
+Raw = Sequence[tuple[bytes, bytes]]
+
+
+def user_agent(agent: str, version: str, contact: str) -> str:
+    """Says who we are and where to complain (RFC 9110 section 10.1.5)."""
+    contact = "".join(c for c in contact if c.isprintable() and c.isascii() and c not in "()\\")
+    return f"{agent}/{version} (+{contact})" if contact else f"{agent}/{version}"
+
+
+def standing(agent: str) -> list[tuple[bytes, bytes]]:
+    """Built once; the same for every request."""
+    return [
+        (b"User-Agent", agent.encode("ascii")),
+        (b"Accept", ACCEPT.encode()),
+        (b"Accept-Encoding", ENCODINGS.encode()),
+    ]
+
+
+def conditions(task: FetchTask) -> list[tuple[bytes, bytes]]:
+    """RFC 9110 section 13.1. Validators come from strangers: one that could break out of its header is left away."""
+    found = []
+    if sendable(task.etag):
+        found.append((b"If-None-Match", task.etag.encode("latin-1")))
+    if sendable(task.last_modified):
+        found.append((b"If-Modified-Since", task.last_modified.encode("latin-1")))
+    return found
+
+
+def sendable(value: str) -> bool:
+    return 0 < len(value) <= 1024 and all(" " <= c <= "~" or "\xa0" <= c <= "\xff" for c in value)
+
+
+def text_of(value: bytes) -> str:
+    """Headers are ASCII by the book; in the wild they are UTF-8 or Latin-1."""
+    try:
+        return value.decode("utf-8")
+    except UnicodeDecodeError:
+        return value.decode("latin-1")
+
+
+def kept(raw: Raw) -> tuple[tuple[str, str], ...]:
+    """Lower-case, in order, bounded: a server may send any number of any size."""
+    found: list[tuple[str, str]] = []
+    size = 0
+    for name, value in raw[:KEPT]:
+        size += len(name) + len(value)
+        if size > KEPT_BYTES:
+            break
+        found.append((text_of(name).lower(), text_of(value)))
+    return tuple(found)
+
+
+def first(raw: Raw, name: bytes) -> str:
+    """The first value of a header; `name` in lower case."""
+    for key, value in raw:
+        if len(key) == len(name) and key.lower() == name:
+            return text_of(value)
+    return ""
+
+
+def joined(raw: Raw, name: bytes) -> str:
+    """All values of a header that may be repeated, as one list."""
+    return ",".join(text_of(value) for key, value in raw if len(key) == len(name) and key.lower() == name)
+
+
+def content_type(value: str) -> tuple[str, str]:
+    """→ media type and charset, both lower-case, either may be empty."""
+    media, _, parameters = value.partition(";")
+    charset = ""
+    for parameter in parameters.split(";"):
+        name, _, found = parameter.partition("=")
+        if name.strip().lower() == "charset":
+            charset = found.strip().strip("\"'").lower()[:40]
+            break
+    return media.strip().lower()[:100], charset
+
+
+def retry_after(value: str, now: float) -> float:
+    """Seconds, from a number or a date (RFC 9110 section 10.2.3); 0 if it says nothing usable."""
+    value = value.strip()
+    if value.isascii() and value.isdigit():
+        return float(value[:9])
+    try:
+        return max(0.0, parsedate_to_datetime(value).timestamp() - now)
+    except (ValueError, TypeError, OverflowError, IndexError):
+        return 0.0

@@ -1,0 +1,72 @@
+"""The fetcher's metrics. One object per process; its methods are called on the event loop."""
+
+from collections import deque
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+
+from headrace_runtime.clock import Clock
+
+WINDOW = 10  # seconds that pages per second are taken over
+RECENT = 1_000  # attempts that the success rate is taken over
+LATENCIES = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
+
+
+class Pace:
+    """Events per second over the last WINDOW whole seconds."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock, self._begun = clock, clock.monotonic()
+        self._seconds: deque[tuple[int, int]] = deque()
+
+    def note(self) -> None:
+        second = int(self._clock.monotonic())
+        if self._seconds and self._seconds[-1][0] == second:
+            self._seconds[-1] = (second, self._seconds[-1][1] + 1)
+        else:
+            self._seconds.append((second, 1))
+            self._forget(second)
+
+    def rate(self) -> float:
+        now = self._clock.monotonic()
+        self._forget(int(now))
+        return sum(number for _, number in self._seconds) / max(1.0, min(float(WINDOW), now - self._begun))
+
+    def _forget(self, second: int) -> None:
+        while self._seconds and self._seconds[0][0] <= second - WINDOW:
+            self._seconds.popleft()
+
+
+class Meters:
+    def __init__(self, registry: CollectorRegistry, clock: Clock) -> None:
+        self.pace = Pace(clock)
+        self._recent: deque[bool] = deque(maxlen=RECENT)
+        self.pages = Counter("crawler_pages_fetched", "Pages that came with a body", registry=registry)
+        self.bytes = Counter("crawler_fetch_bytes", "Body bytes over the wire", registry=registry)
+        self.status = Counter("crawler_http_status", "Answers by HTTP status", ["code"], registry=registry)
+        self.failures = Counter("crawler_fetch_failures", "Attempts without a page", ["reason"], registry=registry)
+        self.latency = Histogram(
+            "crawler_fetch_latency_seconds", "Start of a request to its last byte", buckets=LATENCIES, registry=registry
+        )
+        self.active = Gauge("crawler_active_workers", "Requests under way", registry=registry)
+        self.hosts = Gauge("crawler_hosts_scheduled", "Hosts the politeness clock knows", registry=registry)
+        rate = Gauge("crawler_pages_per_second", "Pages a second over the last ten seconds", registry=registry)
+        rate.set_function(self.pace.rate)
+        success = Gauge("crawler_fetch_success_rate", "Share of recent attempts with a result", registry=registry)
+        success.set_function(self.success_rate)
+
+    def attempt(self, *, reason: str, status: int, received: int, seconds: float) -> None:
+        """`reason`: empty if it gave a page, a redirect, a 304 or a robots.txt."""
+        self._recent.append(not reason)
+        if reason:
+            self.failures.labels(reason).inc()
+        if status:
+            self.status.labels(str(status) if status < 600 else "other").inc()
+        self.bytes.inc(received)
+        self.latency.observe(seconds)
+
+    def page(self) -> None:
+        self.pages.inc()
+        self.pace.note()
+
+    def success_rate(self) -> float:
+        return sum(self._recent) / len(self._recent) if self._recent else 1.0

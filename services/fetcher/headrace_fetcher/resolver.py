@@ -1,0 +1,87 @@
+"""Names → addresses that may be reached. Resolved once, vetted, and connected to as they are: a second look-up could
+answer differently (DNS rebinding)."""
+
+import asyncio
+import socket
+from collections import OrderedDict
+from concurrent.futures import ThreadPoolExecutor
+
+from headrace_fetcher.faults import AddressRefused, TransportFault
+from headrace_fetcher.vetting import Vetting
+from headrace_runtime.clock import Clock
+from headrace_schemas.urls import is_address
+
+THREADS = 32  # `getaddrinfo` blocks; uvloop's own pool has 4 threads, which a few dead name servers would fill
+FOREVER = frozenset({socket.EAI_NONAME, getattr(socket, "EAI_NODATA", socket.EAI_NONAME)})
+
+
+class Resolver:
+    """Shared by all requests of the process. Equal look-ups at the same time are one."""
+
+    def __init__(self, vetting: Vetting, clock: Clock, *, ttl: float = 300.0, size: int = 20_000) -> None:
+        """`ttl`: seconds an answer is believed; `getaddrinfo` does not tell the record's own."""
+        self._vetting, self._clock, self._ttl, self._size = vetting, clock, ttl, size
+        self._known: OrderedDict[str, tuple[float, asyncio.Future[tuple[str, ...]]]] = OrderedDict()
+        self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="dns")
+
+    async def addresses(self, host: str) -> tuple[str, ...]:
+        """At least one, all allowed. `TransportFault("dns")` or `AddressRefused` otherwise."""
+        host = host.strip("[]")
+        if is_address(host):
+            self._vetting.check(host)
+            return (host,)
+        now = self._clock.monotonic()
+        known = self._known.get(host)
+        if known is None or known[0] <= now:
+            known = self._ask(host, now)
+        return self._allowed(host, await asyncio.shield(known[1]))
+
+    async def close(self) -> None:
+        for _, answer in self._known.values():
+            answer.cancel()
+        self._known.clear()
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+    def _ask(self, host: str, now: float) -> tuple[float, asyncio.Future[tuple[str, ...]]]:
+        answer = asyncio.ensure_future(self._look_up(host))
+        answer.add_done_callback(lambda done: self._forget_failure(host, done))
+        self._known[host] = (now + self._ttl, answer)
+        self._known.move_to_end(host)
+        if len(self._known) > self._size:
+            self._known.popitem(last=False)
+        return self._known[host]
+
+    async def _look_up(self, host: str) -> tuple[str, ...]:
+        loop = asyncio.get_running_loop()
+        try:
+            found = await loop.run_in_executor(self._threads, _getaddrinfo, host)
+        except socket.gaierror as error:
+            raise TransportFault("dns", f"{host}: {error.strerror}", retriable=error.errno not in FOREVER) from None
+        except (OSError, UnicodeError) as error:  # UnicodeError: a label the IDNA codec refuses
+            raise TransportFault("dns", f"{host}: {error}", retriable=isinstance(error, OSError)) from None
+        if not found:
+            raise TransportFault("dns", f"{host} has no address", retriable=False)
+        return found
+
+    def _forget_failure(self, host: str, answer: "asyncio.Future[tuple[str, ...]]") -> None:
+        """A failure is told to those who waited for it, and not kept: the frontier decides when to ask again."""
+        failed = answer.cancelled() or answer.exception() is not None
+        if failed and self._known.get(host, (0.0, None))[1] is answer:
+            del self._known[host]
+
+    def _allowed(self, host: str, found: tuple[str, ...]) -> tuple[str, ...]:
+        allowed, refused = [], None
+        for address in found:
+            try:
+                self._vetting.check(address)
+                allowed.append(address)
+            except AddressRefused as error:
+                refused = error
+        if not allowed:
+            raise AddressRefused(f"{host}: {refused}")
+        return tuple(allowed)
+
+
+def _getaddrinfo(host: str) -> tuple[str, ...]:
+    infos = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM, flags=socket.AI_ADDRCONFIG)
+    return tuple(dict.fromkeys(str(info[4][0]) for info in infos))

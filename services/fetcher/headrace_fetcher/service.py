@@ -1,0 +1,134 @@
+"""The composition: settings and parts → the fetcher service."""
+
+import resource
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+import httpx
+
+from headrace_fetcher.aiohttp_transport import AiohttpTransport
+from headrace_fetcher.dispatch import Dispatcher, Errand
+from headrace_fetcher.fetch import Answer, Client, PageFetcher, Trip
+from headrace_fetcher.headers import user_agent
+from headrace_fetcher.httpx_transport import PerHostTransport
+from headrace_fetcher.meters import Meters
+from headrace_fetcher.packing import Packer
+from headrace_fetcher.replies import GROUP, Replies
+from headrace_fetcher.resolver import Resolver
+from headrace_fetcher.robots import Hold, RobotsFetcher
+from headrace_fetcher.schedule import Schedule
+from headrace_fetcher.transport import new_ssl_context
+from headrace_fetcher.vetting import Vetting
+from headrace_fetcher.worker import LaneWorker
+from headrace_runtime.clock import Clock
+from headrace_runtime.service import Parts, Service
+from headrace_runtime.streams.loops import Desk, run_pooled
+from headrace_runtime.streams.seams import Lane
+from headrace_schemas.messages import FetchTask
+from headrace_schemas.settings import Settings
+from headrace_schemas.topics import inputs_of
+from headrace_schemas.urls import Canonicaliser
+
+WIDTH = 2_048  # tasks a lane may have taken on and not done
+
+
+def build(settings: Settings, parts: Parts) -> Service:
+    clock, fetch, limits = parts.clock, settings.fetch, settings.limits
+    vetting = Vetting(fetch.allow_private)
+    resolver = Resolver(vetting, clock)
+    transport = _transport(settings, resolver, vetting, clock)
+    packer = Packer(fetch.zstd_level)
+    client = Client(transport, user_agent(fetch.agent, _version(), settings.contact))
+    pages = PageFetcher(
+        client,
+        Canonicaliser(settings.canonical),
+        packer,
+        clock,
+        total_timeout=fetch.total_timeout,
+        max_bytes=fetch.max_bytes,
+    )
+    robots = RobotsFetcher(client, clock, total_timeout=fetch.total_timeout, max_bytes=fetch.max_bytes)
+
+    async def attempt(task: FetchTask, trip: Trip, hold: Hold) -> Answer:
+        if task.kind == "robots":
+            return await robots.fetch(task, trip, hold)
+        return await pages.fetch(task, trip)
+
+    meters = Meters(parts.registry, clock)
+    schedule: Schedule[Errand] = Schedule(
+        concurrency=limits.concurrency, rate=limits.rate, patience=fetch.total_timeout
+    )
+    dispatcher = Dispatcher(schedule, attempt, clock, meters)
+    replies = Replies(lambda: parts.control.now.revision)
+
+    def worker(lane: Lane, desk: Desk) -> LaneWorker:
+        return LaneWorker(lane, desk, dispatcher, replies, clock, fetch.total_timeout)
+
+    async def serve(lane: Lane) -> None:
+        await run_pooled(lane, worker, width=WIDTH)
+
+    async def start() -> None:
+        parts.control.watch(dispatcher.control)
+
+    async def close() -> None:
+        await transport.aclose()
+        await resolver.close()
+        packer.close()
+
+    def status() -> dict[str, Any]:
+        return {
+            "requests": dispatcher.busy,
+            "waiting": schedule.waiting,
+            "hosts": schedule.hosts,
+            "running": dispatcher.open,
+            "pages_per_second": round(meters.pace.rate(), 1),
+            "success_rate": round(meters.success_rate(), 3),
+        }
+
+    return Service(
+        group=GROUP,
+        topics=inputs_of(GROUP),
+        serve=serve,
+        background=(dispatcher.run,),
+        start=start,
+        close=close,
+        status=status,
+        busy=lambda: dispatcher.busy,
+    )
+
+
+def _transport(settings: Settings, resolver: Resolver, vetting: Vetting, clock: Clock) -> httpx.AsyncBaseTransport:
+    fetch, idle = settings.fetch, _idle_connections(settings.limits.concurrency)
+    if fetch.client == "httpx":
+        return PerHostTransport(
+            resolver,
+            new_ssl_context(),
+            clock,
+            connect_timeout=fetch.connect_timeout,
+            read_timeout=fetch.read_timeout,
+            idle=idle,
+        )
+    return AiohttpTransport(
+        resolver,
+        vetting,
+        new_ssl_context(),
+        clock,
+        connect_timeout=fetch.connect_timeout,
+        read_timeout=fetch.read_timeout,
+        idle=idle,
+    )
+
+
+def _idle_connections(concurrency: int) -> int:
+    """Half of the file descriptors, less the requests under way: the log, the index and the rest need some too."""
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft == resource.RLIM_INFINITY:
+        return 10_000
+    return max(16, min(10_000, soft // 2 - concurrency))
+
+
+def _version() -> str:
+    try:
+        return version("headrace")
+    except PackageNotFoundError:  # run from a checkout that was never installed
+        return "0"

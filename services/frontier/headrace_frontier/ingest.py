@@ -1,0 +1,136 @@
+"""Links → known URLs. Exact dedupe, then policy, then a place in the queue of the host."""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import msgspec
+
+from headrace_frontier.hosts import Host
+from headrace_frontier.ledger import RUN_MASK, Ledger
+from headrace_frontier.origins import Origins, Standing
+from headrace_frontier.queues import Item
+from headrace_frontier.seen import Entry, nothing_new, seen_key, unpack
+from headrace_frontier.tuning import Tuning
+from headrace_frontier.turn import Turn
+from headrace_schemas.messages import DiscoveredLinks, Link, State
+from headrace_schemas.urls import Partitioner, host_of, origin_of, registrable_domain
+
+_KEY = 16
+
+
+class Judgement(NamedTuple):
+    """Why a URL is not queued."""
+
+    state: State
+    reason: str
+
+
+class Ingest:
+    def __init__(self, ledger: Ledger, origins: Origins, partitioner: Partitioner, tuning: Tuning) -> None:
+        self._ledger, self._origins, self._tuning = ledger, origins, tuning
+        self._partitioner = partitioner
+
+    def links(self, message: DiscoveredLinks, turn: Turn) -> None:
+        wanted = [(link, name) for link in message.links if (name := self._wanted(link, turn))]
+        pending = list(self._unsettled(wanted, turn))
+        self._ledger.hosts.fetch(turn.unit, {name for _, name, _ in pending})
+        self._origins.fetch(turn.unit, {origin_of(link.url) for link, _, _ in pending})
+        done: set[bytes] = set()
+        for link, name, raw in pending:
+            if link.key in done:  # twice in one message: what was read of it is out of date
+                raw = turn.unit.get([seen_key(link.key)])[0]
+            done.add(link.key)
+            host = self._ledger.hosts.get(turn.unit, name)
+            if raw is None:
+                self._admit(link, host, None, turn)
+            else:
+                self._found_again(link, host, unpack(raw), turn)
+
+    def _wanted(self, link: Link, turn: Turn) -> str | None:
+        """The politeness key of a link that static policy lets in. The others are counted and forgotten."""
+        verdict = turn.policy.static(link.url)
+        if not verdict.allowed:
+            self._ledger.counters.reject(verdict.reason)
+            return None
+        if len(link.key) != _KEY or link.depth < 0 or link.hop < 0:
+            self._ledger.counters.reject("malformed")
+            return None
+        many = self._partitioner.partitions > 1
+        if many and self._partitioner.partition(link.url) != self._ledger.partition:
+            self._ledger.counters.reject("misrouted")  # taken here, its host would have two clocks
+            return None
+        host = host_of(link.url)
+        return registrable_domain(host) if self._partitioner.by == "domain" else host
+
+    def _unsettled(self, wanted: list[tuple[Link, str]], turn: Turn) -> Iterator[tuple[Link, str, bytes | None]]:
+        raws = turn.unit.get([seen_key(link.key) for link, _ in wanted])
+        for (link, name), raw in zip(wanted, raws, strict=True):
+            if raw is None or not nothing_new(raw, link.depth, link.again):
+                yield link, name, raw
+
+    def _found_again(self, link: Link, host: Host, entry: Entry, turn: Turn) -> None:
+        again = link.again & RUN_MASK
+        renewed = again != 0 and again != entry.run
+        if entry.state in (State.QUEUED, State.IN_FLIGHT):
+            if renewed:  # it will be fetched in this run anyway
+                entry = self._mark(link, entry, again, turn)
+            if entry.state is State.QUEUED and link.depth < entry.depth:
+                self._ledger.move(turn, host, entry, _item(link, link.depth, entry))
+        elif renewed or (entry.state is State.REFUSED and _better(link, entry, turn.revision)):
+            self._admit(link, host, entry, turn)
+
+    def _admit(self, link: Link, host: Host, entry: Entry | None, turn: Turn) -> None:
+        """Queues it, or says why not. `entry`: as it was known before."""
+        depth = link.depth if entry is None else min(entry.depth, link.depth)
+        item = _item(link, depth, entry)
+        run = (link.again & RUN_MASK) or (0 if entry is None else entry.run)
+        judgement = self._judge(item, host, turn)
+        if judgement is None:
+            self._ledger.enqueue(turn, host, entry, item, run=run)
+        elif entry is not None and entry.state is not State.REFUSED:
+            self._mark(link, entry, run, turn)  # it cannot be had again now: what it was stays true
+        else:
+            hop = link.hop if entry is None else min(entry.hop, link.hop)
+            new = Entry(judgement.state, depth, hop, judgement.reason, 0, turn.revision, run, item.counted)
+            self._ledger.write(turn, link.key, entry, new)
+            if judgement.state is State.FAILED or judgement.reason == "address":
+                self._ledger.announce(turn, item, judgement.state, judgement.reason)
+
+    def _judge(self, item: Item, host: Host, turn: Turn) -> Judgement | None:
+        against = turn.policy.way(item.depth, item.hop, self._tuning.max_hops)
+        if against is not None:
+            return Judgement(State.REFUSED, against.reason)
+        origin = origin_of(item.url)
+        record = self._origins.get(turn.unit, origin)
+        match self._origins.standing(origin, record, turn.now, turn.run):
+            case Standing.FORBIDDEN:
+                return Judgement(State.REFUSED, "address")
+            case Standing.UNAVAILABLE:
+                return Judgement(State.FAILED, "robots_unavailable")
+            case Standing.KNOWN if not self._origins.rules(origin, record).allows(item.url):
+                self._ledger.counters.robots_denials += 1
+                return Judgement(State.REFUSED, "robots")
+        return Judgement(State.FAILED, "host_dead") if host.given_up == turn.run else None
+
+    def _mark(self, link: Link, entry: Entry, run: int, turn: Turn) -> Entry:
+        new = msgspec.structs.replace(entry, run=run)
+        self._ledger.write(turn, link.key, entry, new)
+        return new
+
+
+def _better(link: Link, entry: Entry, revision: int) -> bool:
+    return link.depth < entry.depth or link.hop < entry.hop or revision > entry.revision
+
+
+def _item(link: Link, depth: int, entry: Entry | None) -> Item:
+    return Item(
+        url=link.url,
+        key=link.key,
+        depth=depth,
+        hop=link.hop,
+        referrer=link.referrer,
+        chain=link.chain,
+        etag=link.etag,
+        last_modified=link.last_modified,
+        counted=entry is not None and entry.counted,
+    )

@@ -1,0 +1,150 @@
+"""The one place where a URL changes its state: entry, counters and queue move together."""
+
+import msgspec
+
+from headrace_frontier.counters import Counters
+from headrace_frontier.hosts import Host, Hosts
+from headrace_frontier.leases import Lease, Leases, id_key, task_of
+from headrace_frontier.queues import FIRST, NORMAL, Item, Queue, delayed_place, is_delayed, ready_place
+from headrace_frontier.seen import Entry, pack, seen_key, unpack
+from headrace_frontier.turn import Turn
+from headrace_schemas.messages import Failed, FetchResult, Refused, State, TaskKind
+
+RUN_MASK = 0xFFFFFFFF  # run ids are remembered in four bytes, and only compared for equality
+
+
+class Ledger:
+    def __init__(
+        self, partition: int, counters: Counters, hosts: Hosts, ready: Queue, delayed: Queue, leases: Leases
+    ) -> None:
+        self.partition, self.counters, self.hosts, self.leases = partition, counters, hosts, leases
+        self.ready, self.delayed = ready, delayed
+
+    def entry(self, turn: Turn, key: bytes) -> Entry | None:
+        raw = turn.unit.get([seen_key(key)])[0]
+        return None if raw is None else unpack(raw)
+
+    def write(self, turn: Turn, key: bytes, old: Entry | None, new: Entry) -> None:
+        if old is not None:
+            self.counters.count(old, -1)
+        self.counters.count(new, 1)
+        turn.unit.put(seen_key(key), pack(new))
+
+    def touch(self, turn: Turn, host: Host) -> None:
+        """`host` may have something to release, and its record has changed."""
+        turn.touched[host.name] = host
+        self.hosts.change(host)
+
+    # ---- queued ----------------------------------------------------------------------------------
+
+    def enqueue(
+        self,
+        turn: Turn,
+        host: Host,
+        old: Entry | None,
+        item: Item,
+        *,
+        run: int,
+        at: float | None = None,
+        first: bool = False,
+    ) -> None:
+        """`at`: not before then. `first`: ahead of what was found, since it was begun already."""
+        sequence = self.counters.next_sequence()
+        if at is not None and at > turn.now:
+            place = delayed_place(at, sequence)
+            self.delayed.push(turn.unit, host.id, host.delayed, place, item)
+        else:
+            place = ready_place(FIRST if first or item.counted else NORMAL, item.depth, sequence)
+            self.ready.push(turn.unit, host.id, host.ready, place, item)
+        entry = Entry(
+            State.QUEUED,
+            depth=item.depth,
+            hop=item.hop,
+            attempts=item.attempt,
+            revision=turn.revision,
+            run=run,
+            counted=item.counted,
+            place=place,
+        )
+        self.write(turn, item.key, old, entry)
+        self.touch(turn, host)
+
+    def move(self, turn: Turn, host: Host, entry: Entry, better: Item) -> None:
+        """A queued URL was found in a better way: depth, hop and referrer are of that way, the rest stays."""
+        queue, line = (self.delayed, host.delayed) if is_delayed(entry.place) else (self.ready, host.ready)
+        item = queue.get(turn.unit, host.id, entry.place)
+        if item is None:
+            raise LookupError(f"{better.url} is queued, but not at its place")  # the state is broken: do not go on
+        moved = msgspec.structs.replace(
+            item, url=better.url, depth=better.depth, hop=better.hop, referrer=better.referrer, chain=better.chain
+        )
+        place = entry.place
+        if queue is self.ready:
+            queue.remove(turn.unit, host.id, line, place)
+            place = ready_place(place[0], moved.depth, int.from_bytes(place[-8:], "big"))
+            queue.push(turn.unit, host.id, line, place, moved)
+            self.touch(turn, host)
+        else:
+            queue.replace(turn.unit, host.id, place, moved)
+        new = msgspec.structs.replace(entry, depth=moved.depth, hop=moved.hop, place=place)
+        self.write(turn, item.key, entry, new)
+
+    def dequeue(self, turn: Turn, host: Host, place: bytes) -> None:
+        """Off its queue; the caller says what becomes of it."""
+        if is_delayed(place):
+            self.delayed.remove(turn.unit, host.id, host.delayed, place)
+        else:
+            self.ready.remove(turn.unit, host.id, host.ready, place)
+        self.hosts.change(host)
+
+    # ---- in flight -------------------------------------------------------------------------------
+
+    def lease(self, turn: Turn, lease: Lease) -> None:
+        """Released: the task goes out in the unit that remembers it."""
+        self.leases.add(turn.unit, lease)
+        self.counters.released += 1
+        if lease.kind == "page":
+            self.settle(turn, lease.item, State.IN_FLIGHT)
+        else:
+            self.counters.tasks_in_flight += 1
+        turn.send("urls.to_fetch", self.partition, task_of(lease), id_key(lease.fetch_id))
+
+    # ---- settled ---------------------------------------------------------------------------------
+
+    def settle(self, turn: Turn, item: Item, state: State, reason: str = "") -> None:
+        old = self.entry(turn, item.key)
+        new = Entry(
+            state,
+            depth=item.depth,
+            hop=item.hop,
+            reason=reason,
+            attempts=item.attempt,
+            revision=turn.revision,
+            run=0 if old is None else old.run,
+            counted=item.counted,
+        )
+        self.write(turn, item.key, old, new)
+
+    def settle_unfetched(self, turn: Turn, item: Item, state: State, reason: str) -> None:
+        """No request is made for it: the index learns of it here, under a number of its own."""
+        self.settle(turn, item, state, reason)
+        self.announce(turn, item, state, reason)
+        turn.unfetched += 1
+
+    def announce(self, turn: Turn, item: Item, state: State, reason: str, kind: TaskKind = "page") -> None:
+        result = FetchResult(
+            fetch_id=self.counters.next_fetch_id(),
+            url=item.url,
+            key=item.key,
+            outcome=Refused(reason) if state is State.REFUSED else Failed(reason),
+            kind=kind,
+            depth=item.depth,
+            hop=item.hop,
+            referrer=item.referrer,
+            page_type=item.page_type,
+            attempt=item.attempt,
+            finished_at=turn.now,
+            chain=item.chain,
+            run=turn.run,
+        )
+        turn.send("fetch.results", self.partition, result, id_key(result.fetch_id))

@@ -1,0 +1,91 @@
+"""Numbers for Prometheus. Changed only after a commit: what is not true is not shown."""
+
+from msgspec import Struct
+from prometheus_client import CollectorRegistry, Counter, Gauge
+
+from headrace_frontier.counters import Counters
+from headrace_schemas.messages import State
+
+
+class Shown(Struct, frozen=True):
+    """One lane's numbers as they were last shown."""
+
+    states: tuple[int, ...] = ()
+    in_flight_tasks: int = 0
+    waiting: int = 0
+    oldest_due: float = 0.0
+    released: int = 0
+    late: int = 0
+    denials: int = 0
+    rejected: dict[str, int] = {}
+
+
+def shown(counters: Counters, oldest_due: float) -> Shown:
+    return Shown(
+        tuple(counters.states),
+        counters.tasks_in_flight,
+        counters.waiting_hosts,
+        oldest_due,
+        counters.released,
+        counters.late,
+        counters.robots_denials,
+        rejected=dict(counters.rejected),
+    )
+
+
+class Metrics:
+    """One per process; gauges are sums over the lanes it owns."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self._lanes: dict[int, Shown] = {}
+        self._size = Gauge("crawler_frontier_size", "URLs queued", registry=registry)
+        self._urls = Gauge("crawler_urls", "Known URLs by state", ["state"], registry=registry)
+        self._tasks = Gauge("crawler_tasks_in_flight", "robots.txt tasks released, not answered", registry=registry)
+        self._hosts = Gauge(
+            "crawler_hosts_waiting", "Hosts with something to release or to wait for", registry=registry
+        )
+        self._age = Gauge(
+            "crawler_queue_age_seconds", "How long the longest waiting host is overdue", registry=registry
+        )
+        self._released = Counter("crawler_released_total", "Tasks released", registry=registry)
+        self._late = Counter("crawler_late_results_total", "Results of leases settled before", registry=registry)
+        self._again = Counter("crawler_released_again_total", "Lost tasks released again", registry=registry)
+        self._denials = Counter("crawler_robots_denials_total", "URLs refused by robots.txt", registry=registry)
+        self._rejects = Counter(
+            "crawler_policy_reject_total", "Links turned away by static policy", ["reason"], registry=registry
+        )
+
+    def begin(self, partition: int, now: Shown) -> None:
+        """Counts from here: what was before belongs to the last owner."""
+        self._lanes[partition] = now
+        self._sum()
+
+    def update(self, partition: int, now: Shown) -> None:
+        before = self._lanes.get(partition, now)
+        self._lanes[partition] = now
+        self._released.inc(now.released - before.released)
+        self._late.inc(now.late - before.late)
+        self._denials.inc(now.denials - before.denials)
+        for reason, count in now.rejected.items():
+            more = count - before.rejected.get(reason, 0)
+            if more > 0:
+                self._rejects.labels(reason).inc(more)
+        self._sum()
+
+    def released_again(self, count: int) -> None:
+        self._again.inc(count)
+
+    def end(self, partition: int) -> None:
+        self._lanes.pop(partition, None)
+        self._sum()
+
+    def _sum(self) -> None:
+        lanes = self._lanes.values()
+        for state in State:
+            count = sum(lane.states[state] for lane in lanes)
+            self._urls.labels(state.name.lower()).set(count)
+            if state is State.QUEUED:
+                self._size.set(count)
+        self._tasks.set(sum(lane.in_flight_tasks for lane in lanes))
+        self._hosts.set(sum(lane.waiting for lane in lanes))
+        self._age.set(max((lane.oldest_due for lane in lanes), default=0.0))

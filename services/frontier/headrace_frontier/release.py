@@ -1,0 +1,249 @@
+"""Queued URLs → tasks: round-robin over the hosts that are due, best first within a host, never past a window.
+
+Nothing of an origin goes out before its robots.txt is known; that is a task like any other, and the first.
+"""
+
+from collections.abc import Iterator
+from enum import Enum, auto
+from typing import assert_never
+
+import xxhash
+
+from headrace_frontier.budget import Budget
+from headrace_frontier.due import DueIndex
+from headrace_frontier.hosts import Host
+from headrace_frontier.leases import Lease
+from headrace_frontier.ledger import Ledger
+from headrace_frontier.origins import OriginRecord, Origins, Standing
+from headrace_frontier.queues import Item, due_of
+from headrace_frontier.tuning import DAY, Tuning
+from headrace_frontier.turn import Turn
+from headrace_schemas.messages import State
+from headrace_schemas.urls import origin_of
+
+_ROBOTS_TASK_VALID = 30 * DAY
+
+
+class Fate(Enum):
+    """What became of one queued URL in a visit."""
+
+    TAKEN = auto()
+    """Released, or settled without a request."""
+    BLOCKED = auto()
+    """Its origin's robots.txt is not known yet: the next one may go."""
+    STOP = auto()
+    """Neither this nor any after it can go now."""
+
+
+class Visit:
+    """One look at one host: how much may go, and when to look again."""
+
+    def __init__(self, room: int) -> None:
+        self.room = room
+        """Tasks that may still be released to it."""
+        self.blocked = 0
+        self.wake: float | None = None
+        """When to come back; None: a result will bring us back, or nothing is left."""
+
+    def again(self, at: float) -> None:
+        self.wake = at if self.wake is None else min(self.wake, at)
+
+
+class Release:
+    def __init__(self, ledger: Ledger, origins: Origins, due: DueIndex, budget: Budget, tuning: Tuning) -> None:
+        self._ledger, self._origins, self._due, self._budget, self._tuning = ledger, origins, due, budget, tuning
+
+    def run(self, turn: Turn, *, going: bool) -> None:
+        """`going`: the crawl is running and what comes after is keeping up."""
+        if going and self.possible():
+            for visits, host in enumerate(self._hosts(turn)):
+                if visits >= self._tuning.visits or not self._possible(turn):
+                    break
+                self._schedule(turn, host, self._visit(turn, host))
+        for host in list(turn.touched.values()):
+            waiting = host.queued and (self._room(host) > 0 or host.given_up == turn.run)
+            self._keep(turn, host, max(turn.now, host.held_until) if waiting else None)
+
+    def possible(self) -> bool:
+        """Whether a visit could release anything at all."""
+        if len(self._ledger.leases) >= self._tuning.partition_window:
+            return False
+        return not self._budget.dry or self._ledger.counters.free > 0
+
+    def _possible(self, turn: Turn) -> bool:
+        return turn.unfetched < self._tuning.unfetched and self.possible()
+
+    def _hosts(self, turn: Turn) -> Iterator[Host]:
+        """Those longest due first, then those that this unit has touched."""
+        for name in self._due.due(turn.unit, turn.now):
+            yield self._ledger.hosts.get(turn.unit, name)
+        yield from list(turn.touched.values())
+
+    def _keep(self, turn: Turn, host: Host, at: float | None) -> None:
+        """Schedules a host that was not visited; one that waits already keeps its turn."""
+        if at is None or not host.due or host.due > at * 1000:
+            self._schedule(turn, host, at)
+
+    def _schedule(self, turn: Turn, host: Host, at: float | None) -> None:
+        turn.touched.pop(host.name, None)
+        before = host.due
+        self._due.schedule(turn.unit, host, at)
+        if host.due != before:
+            self._ledger.hosts.change(host)
+        if at is not None:
+            turn.wake(at)
+
+    def _room(self, host: Host) -> int:
+        return host.window - self._ledger.leases.of_host(host.name)
+
+    # ---- one host --------------------------------------------------------------------------------
+
+    def _visit(self, turn: Turn, host: Host) -> float | None:
+        """→ when to visit it again."""
+        if host.given_up != turn.run and host.held_until > turn.now:
+            return host.held_until if host.queued else None
+        visit = Visit(self._room(host))
+        if visit.room <= 0 and host.given_up != turn.run:
+            return None
+        if self._walk_delayed(turn, host, visit):
+            self._walk_ready(turn, host, visit)
+        return visit.wake
+
+    def _walk_delayed(self, turn: Turn, host: Host, visit: Visit) -> bool:
+        """→ whether the ready ones may be looked at too."""
+        line, queue = host.delayed, self._ledger.delayed
+        if not line.count:
+            return True
+        kept: bytes | None = None
+        stopped = False
+        for place, item in queue.walk(turn.unit, host.id, line):
+            due = due_of(place)
+            if due > turn.now and host.given_up != turn.run:
+                visit.again(due)
+                kept = kept or place
+                break
+            fate = self._one(turn, host, visit, place, item)
+            if fate is Fate.TAKEN:
+                continue
+            kept = kept or place
+            stopped = fate is Fate.STOP or visit.blocked >= self._tuning.lookahead
+            if stopped:
+                break
+        queue.advance(host.id, line, kept)
+        if line.count and kept is None:  # pushed in this unit: not met yet
+            visit.again(max(turn.now, due_of(line.head)))
+        return not stopped
+
+    def _walk_ready(self, turn: Turn, host: Host, visit: Visit) -> None:
+        line, queue = host.ready, self._ledger.ready
+        if not line.count:
+            return
+        kept: bytes | None = None
+        left = 0
+        stopped = False
+        for place, item in queue.walk(turn.unit, host.id, line):
+            fate = self._one(turn, host, visit, place, item)
+            if fate is Fate.TAKEN:
+                continue
+            left += 1
+            kept = kept or place
+            stopped = fate is Fate.STOP or visit.blocked >= self._tuning.lookahead
+            if stopped:
+                break
+        queue.advance(host.id, line, kept)
+        if line.count > left and not stopped:
+            visit.again(turn.now)  # pushed in this unit: not met yet
+
+    def _one(self, turn: Turn, host: Host, visit: Visit, place: bytes, item: Item) -> Fate:
+        if turn.unfetched >= self._tuning.unfetched:
+            visit.again(turn.now)
+            return Fate.STOP
+        if host.given_up == turn.run:
+            return self._drop(turn, host, place, item, State.FAILED, "host_dead")
+        origin = origin_of(item.url)
+        record = self._origins.get(turn.unit, origin)
+        match self._origins.standing(origin, record, turn.now, turn.run):
+            case Standing.KNOWN:
+                return self._judged(turn, host, visit, place, item, origin, record)
+            case Standing.UNAVAILABLE:
+                return self._drop(turn, host, place, item, State.FAILED, "robots_unavailable")
+            case Standing.FORBIDDEN:
+                return self._drop(turn, host, place, item, State.REFUSED, "address")
+            case Standing.WAITING:
+                visit.again(record.retry_at)
+            case Standing.NEEDED:
+                if self._no_credit(turn, visit, item) or not self._has_room(turn, visit):
+                    return Fate.STOP
+                self._ask_robots(turn, host, origin)
+                visit.room -= 1
+            case Standing.ASKED:
+                pass
+            case never:
+                assert_never(never)
+        visit.blocked += 1
+        return Fate.BLOCKED
+
+    def _judged(
+        self, turn: Turn, host: Host, visit: Visit, place: bytes, item: Item, origin: str, record: OriginRecord
+    ) -> Fate:
+        if not self._origins.rules(origin, record).allows(item.url):
+            self._ledger.counters.robots_denials += 1
+            self._ledger.dequeue(turn, host, place)
+            self._ledger.settle(turn, item, State.REFUSED, "robots")
+            turn.unfetched += 1
+            return Fate.TAKEN
+        if not self._has_room(turn, visit):
+            return Fate.STOP
+        if not item.counted and not self._budget.reserve(turn):
+            visit.again(turn.now)
+            return Fate.STOP
+        self._ledger.dequeue(turn, host, place)
+        lease = Lease(
+            fetch_id=self._ledger.counters.next_fetch_id(),
+            kind="page",
+            host=host.name,
+            item=item,
+            delay=max(turn.control.settings.delay, self._origins.delay(origin, record)),
+            valid_until=record.valid_until,
+            released_at=turn.now,
+            run=turn.run,
+            credit=not item.counted,
+        )
+        self._ledger.lease(turn, lease)
+        visit.room -= 1
+        return Fate.TAKEN
+
+    def _ask_robots(self, turn: Turn, host: Host, origin: str) -> None:
+        url = origin + "/robots.txt"
+        lease = Lease(
+            fetch_id=self._ledger.counters.next_fetch_id(),
+            kind="robots",
+            host=host.name,
+            item=Item(url, xxhash.xxh3_128_digest(url.encode()), 0, page_type="robots"),
+            delay=turn.control.settings.delay,
+            valid_until=turn.now + _ROBOTS_TASK_VALID,
+            released_at=turn.now,
+            run=turn.run,
+        )
+        self._ledger.lease(turn, lease)
+
+    def _drop(self, turn: Turn, host: Host, place: bytes, item: Item, state: State, reason: str) -> Fate:
+        self._ledger.dequeue(turn, host, place)
+        self._ledger.settle_unfetched(turn, item, state, reason)
+        return Fate.TAKEN
+
+    def _has_room(self, turn: Turn, visit: Visit) -> bool:
+        """With the host's window full its own results bring us back; with the partition's, it keeps its turn."""
+        if visit.room <= 0:
+            return False
+        if len(self._ledger.leases) >= self._tuning.partition_window:
+            visit.again(turn.now)
+            return False
+        return True
+
+    def _no_credit(self, turn: Turn, visit: Visit, item: Item) -> bool:
+        """No robots.txt is asked for on behalf of a page that could not follow it."""
+        if item.counted or not self._budget.dry:
+            return False
+        visit.again(turn.now)
+        return True

@@ -1,0 +1,66 @@
+"""The composition: settings and finished parts → the frontier."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from headrace_frontier.circumstances import Circumstances
+from headrace_frontier.handler import FrontierHandler, Wiring
+from headrace_frontier.metrics import Metrics
+from headrace_frontier.watch import Watcher
+from headrace_runtime.service import Parts, Service
+from headrace_runtime.streams.loops import run_serial
+from headrace_runtime.streams.seams import Lane, Record
+from headrace_schemas import codec
+from headrace_schemas.errors import Poison
+from headrace_schemas.settings import Settings
+from headrace_schemas.topics import FRONTIER, inputs_of
+from headrace_schemas.urls import Partitioner
+
+BATCH = 100
+"""Records in one unit. A record may hold a thousand links: more would hold up the event loop for too long."""
+
+
+def build(settings: Settings, parts: Parts) -> Service:
+    circumstances = Circumstances(parts.control)
+    wiring = Wiring(
+        circumstances=circumstances,
+        partitioner=Partitioner(settings.partitions, settings.politeness.key),
+        retry=settings.retry,
+        robots=settings.robots,
+        metrics=Metrics(parts.registry),
+        address=parts.address,
+    )
+
+    async def prepare(records: Sequence[Record]) -> None:
+        """A link may come before the news of the scope it belongs to: judged by the old one it would be lost."""
+        await parts.control.at_least(max(map(_revision, records), default=0))
+
+    async def serve(lane: Lane) -> None:
+        handler = FrontierHandler(lane.partition, lane.state, wiring)
+        try:
+            await run_serial(lane, handler, parts.clock, batch=BATCH, prepare=prepare)
+        finally:
+            handler.close()
+
+    def status() -> dict[str, Any]:
+        lanes = circumstances.lanes.items()
+        return {
+            "backlog": circumstances.backlog,
+            "partitions": {str(partition): {"in_flight": lane.in_flight} for partition, lane in sorted(lanes)},
+        }
+
+    return Service(
+        group=FRONTIER,
+        topics=inputs_of(FRONTIER),
+        serve=serve,
+        stateful=True,
+        background=(Watcher(circumstances, parts.streams).run,),
+        status=status,
+    )
+
+
+def _revision(record: Record) -> int:
+    try:
+        return codec.revision_of(record.value)
+    except Poison:  # buried when it is handled
+        return 0

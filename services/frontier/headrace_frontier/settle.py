@@ -1,0 +1,149 @@
+"""Results → the state a URL ends in, or its way back into the queue."""
+
+import logging
+from typing import assert_never
+
+import msgspec
+
+from headrace_frontier import breaker
+from headrace_frontier.budget import Budget
+from headrace_frontier.hosts import Host
+from headrace_frontier.leases import Lease
+from headrace_frontier.ledger import Ledger
+from headrace_frontier.origins import Origins
+from headrace_frontier.queues import Item
+from headrace_frontier.retry import Backoff
+from headrace_frontier.tuning import Tuning
+from headrace_frontier.turn import Turn
+from headrace_schemas.messages import (
+    Deferred,
+    Failed,
+    Fetched,
+    FetchResult,
+    Link,
+    Redirected,
+    Refused,
+    Robots,
+    State,
+)
+from headrace_schemas.urls import Partitioner, origin_of
+
+log = logging.getLogger(__name__)
+_TOO_MANY, _UNAVAILABLE = 429, 503
+
+
+class Settle:
+    def __init__(
+        self,
+        ledger: Ledger,
+        origins: Origins,
+        budget: Budget,
+        backoff: Backoff,
+        partitioner: Partitioner,
+        tuning: Tuning,
+    ) -> None:
+        self._ledger, self._origins, self._budget, self._backoff = ledger, origins, budget, backoff
+        self._partitioner, self._tuning = partitioner, tuning
+
+    def result(self, result: FetchResult, turn: Turn) -> None:
+        lease = self._ledger.leases.end(turn.unit, result.fetch_id)
+        if lease is None:
+            self._ledger.counters.late += 1
+            return
+        host = self._ledger.hosts.get(turn.unit, lease.host)
+        self._ledger.touch(turn, host)
+        if lease.kind != "page":
+            self._task(lease, host, result, turn)
+            return
+        if lease.credit and not isinstance(result.outcome, Fetched):
+            self._budget.give_back()
+        self._page(lease, host, result, turn)
+
+    def _task(self, lease: Lease, host: Host, result: FetchResult, turn: Turn) -> None:
+        self._ledger.counters.tasks_in_flight -= 1
+        origin, outcome = origin_of(lease.item.url), result.outcome
+        self._origins.answered(turn.unit, origin, outcome, turn.now, turn.run, lease.fetch_id)
+        if isinstance(outcome, Failed):
+            host.window = 1
+            self._hold(host, outcome, turn)
+
+    def _page(self, lease: Lease, host: Host, result: FetchResult, turn: Turn) -> None:
+        outcome = result.outcome
+        match outcome:
+            case Fetched():
+                self._answered(lease, host, result, turn)
+                self._fetched(lease, outcome, turn)
+            case Redirected():
+                self._answered(lease, host, result, turn)
+                self._redirected(lease, host, outcome, turn)
+            case Failed():
+                if breaker.is_fault(outcome):
+                    breaker.failed(host, lease.released_at, turn.now, turn.run, self._tuning)
+                    self._hold(host, outcome, turn)
+                elif outcome.status:
+                    self._answered(lease, host, result, turn)
+                self._failed(lease, host, outcome, turn)
+            case Refused():
+                self._ledger.settle(turn, lease.item, State.REFUSED, outcome.reason)
+            case Deferred():
+                self._deferred(lease, host, outcome, turn)
+            case Robots():  # no answer to a page
+                self._failed(lease, host, Failed("protocol"), turn)
+            case _:
+                assert_never(outcome)
+
+    def _answered(self, lease: Lease, host: Host, result: FetchResult, turn: Turn) -> None:
+        breaker.answered(host)
+        turnaround = turn.now - lease.released_at - result.waited
+        host.measured(turnaround, result.latency_ms / 1000, lease.delay, self._tuning.host_window)
+
+    def _hold(self, host: Host, failed: Failed, turn: Turn) -> None:
+        """429 and 503 with Retry-After speak for the host (RFC 6585 section 4, RFC 9110 section 10.2.3)."""
+        if failed.status in (_TOO_MANY, _UNAVAILABLE):
+            host.not_before = max(host.not_before, turn.now + self._backoff.honoured(failed.retry_after))
+
+    def _fetched(self, lease: Lease, fetched: Fetched, turn: Turn) -> None:
+        if lease.credit:
+            self._budget.spend()
+        self._ledger.counters.body_bytes += fetched.size
+        self._ledger.settle(turn, msgspec.structs.replace(lease.item, counted=True), State.FETCHED)
+
+    def _redirected(self, lease: Lease, host: Host, redirected: Redirected, turn: Turn) -> None:
+        item = lease.item
+        if item.hop + 1 > self._tuning.max_hops:
+            self._ledger.settle(turn, item, State.FAILED, "too_many_redirects")
+            return
+        chain = (*item.chain, item.url)
+        if redirected.key == item.key:  # a slash, a parameter order: the same URL in another spelling
+            respelt = msgspec.structs.replace(item, url=redirected.to, hop=item.hop + 1, chain=chain, attempt=0)
+            self._again(respelt, host, turn, first=True)
+            return
+        try:
+            partition = self._partitioner.partition(redirected.to)
+        except ValueError:
+            self._ledger.settle(turn, item, State.FAILED, "bad_redirect")
+            return
+        link = Link(redirected.to, redirected.key, item.depth, item.referrer, item.hop + 1, chain)
+        turn.redirects.setdefault(partition, []).append(link)
+        self._ledger.settle(turn, item, State.REDIRECTED)
+
+    def _failed(self, lease: Lease, host: Host, failed: Failed, turn: Turn) -> None:
+        attempt = lease.item.attempt + 1
+        item = msgspec.structs.replace(lease.item, attempt=attempt)
+        if failed.retriable and self._backoff.again(attempt):
+            wait = self._backoff.wait(attempt, lease.fetch_id, failed.retry_after)
+            self._again(item, host, turn, at=turn.now + wait)
+        else:
+            self._ledger.settle(turn, item, State.FAILED, failed.reason)
+
+    def _deferred(self, lease: Lease, host: Host, deferred: Deferred, turn: Turn) -> None:
+        """Not its fault: no attempt is spent."""
+        not_before = self._backoff.until(deferred.not_before, turn.now)
+        if deferred.reason == "wait":
+            host.window = 1
+            host.not_before = max(host.not_before, not_before)
+        self._again(lease.item, host, turn, at=max(not_before, turn.now + self._tuning.deferred_wait))
+
+    def _again(self, item: Item, host: Host, turn: Turn, *, at: float | None = None, first: bool = False) -> None:
+        old = self._ledger.entry(turn, item.key)
+        self._ledger.enqueue(turn, host, old, item, run=0 if old is None else old.run, at=at, first=first)

@@ -1,0 +1,279 @@
+"""The index: one row per URL answered or finally failed. Written by the sink, read by the CLI; SQLite or PostgreSQL."""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from sqlalchemy import Connection, Engine, Row, Select, func, insert, inspect, or_, select, text
+
+from headrace_schemas.errors import FatalError, TooNew, Unavailable, UsageError
+from headrace_schemas.settings import Settings
+from headrace_storer import views
+from headrace_storer.changes import Change, PageChange, ParsedChange
+from headrace_storer.database import address_of, connect, translated
+from headrace_storer.handler import unpack_links
+from headrace_storer.schema import FORMAT, HEAD, PAGES, PARSED, SCHEMA, upsert_pages, upsert_parsed
+from headrace_storer.store import path_of
+from headrace_storer.views import KnownPage, PageDetail, PageRow, StoredPage
+
+_CHUNK = 500  # rows read at once: no snapshot outlives a chunk, so a long export does not hold back the writer's log
+_CREATION_LOCK = 0x48_65_61_64  # PostgreSQL advisory lock: storers that start together create the tables once
+
+
+def open_index(settings: Settings, workspace: Path, *, create: bool) -> "Index":
+    """`create`: make the tables if there are none (the storer); otherwise their absence is a `UsageError` (readers)."""
+    address = address_of(settings.index.url, workspace)
+    durable = settings.streams.sync != "none"
+    if address.get_backend_name() == "sqlite":
+        path = Path(address.database or "")
+        if not create and not path.exists():
+            raise _no_pages(workspace)
+        if path.parent == workspace and create:
+            workspace.mkdir(parents=True, exist_ok=True)
+        if not path.parent.is_dir():
+            raise UsageError(f"index.url: there is no folder {path.parent}")
+    engine = connect(address, durable=durable)
+    try:
+        with translated():
+            if not _ready(engine, create=create):
+                raise _no_pages(workspace)
+    except Unavailable as error:
+        engine.dispose()
+        if "not a database" in str(error):
+            raise FatalError(f"{address.database} is not a headrace index, nor any other SQLite file") from None
+        raise Unavailable(f"index {address.render_as_string()}: {error}") from None
+    except BaseException:
+        engine.dispose()
+        raise
+    return Index(engine)
+
+
+def _no_pages(workspace: Path) -> UsageError:
+    return UsageError(f"no pages yet in {workspace}: run headrace crawl first")
+
+
+def _ready(engine: Engine, *, create: bool) -> bool:
+    """Whether the tables are there and of our format; all are created in one transaction or none is."""
+    with engine.connect() as connection:
+        ready = _check_format(connection)
+        if create and engine.dialect.name == "sqlite":
+            # Readers then never block the storer. Kept in the file, so only once it is known to be ours or empty.
+            connection.exec_driver_sql("PRAGMA journal_mode=WAL")
+    if ready or not create:
+        return ready
+    with engine.begin() as connection:
+        if engine.dialect.name == "sqlite":
+            connection.exec_driver_sql("BEGIN IMMEDIATE")
+        else:
+            connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": _CREATION_LOCK})
+        if not _check_format(connection):
+            SCHEMA.create_all(connection)
+            connection.execute(insert(HEAD), [{"name": "format", "value": FORMAT}])
+    return True
+
+
+def _check_format(connection: Connection) -> bool:
+    tables = set(inspect(connection).get_table_names())
+    where = connection.engine.url.render_as_string()
+    if HEAD.name not in tables:
+        if (connection.dialect.name == "sqlite" and tables) or tables & set(SCHEMA.tables):
+            raise FatalError(f"{where} holds tables of something else, not a headrace index")
+        return False
+    found = connection.execute(select(HEAD.c.value).where(HEAD.c.name == "format")).scalar()
+    if found is None:
+        raise FatalError(f"{where} names no format: not a headrace index, or a damaged one")
+    if found > FORMAT:
+        raise TooNew(f"{where} has format {found}; this release reads up to {FORMAT}: upgrade it")
+    return True
+
+
+class Index:
+    """Blocking: call it off the event loop. Any thread; each call takes a connection of its own."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._upsert_pages = upsert_pages(engine.dialect)
+        self._upsert_parsed = upsert_parsed(engine.dialect)
+
+    def save(self, changes: Sequence[Change]) -> None:
+        """All of them in one transaction, committed when it returns. In any order, any number of times: the same rows.
+
+        `Poison`: the database refuses one of them, none is saved. `Unavailable`: none is known to be saved; try again.
+        """
+        # By key: two storers that meet over a partition then lock rows in one order, and cannot deadlock.
+        ordered = sorted(changes, key=lambda change: change.key)
+        pages = [change for change in ordered if isinstance(change, PageChange)]
+        parsed = [change for change in ordered if isinstance(change, ParsedChange)]
+        try:
+            with translated(), self._engine.begin() as connection:
+                if pages:
+                    self._upsert_pages.run(connection, pages)
+                if parsed:
+                    self._upsert_parsed.run(connection, parsed)
+        except Unavailable:
+            self._engine.dispose()  # the next try starts with a new connection
+            raise
+
+    def rows(
+        self, *, host: str | None = None, status: int | None = None, limit: int | None = None
+    ) -> Iterator[PageRow]:
+        """In order of first arrival; `host` is a host name without port."""
+        query = _rows()
+        if host is not None:
+            query = query.where(_on_host(host))
+        if status is not None:
+            query = query.where(PAGES.c.status == status)
+        return (_page_row(row) for row in self._chunks(query, limit))
+
+    def get(self, key: bytes) -> PageDetail | None:
+        query = _rows().add_columns(
+            PAGES.c.run,
+            PAGES.c.answer_headers,
+            PAGES.c.headers,
+            PARSED.c.text,
+            PARSED.c.text_sha256,
+            PARSED.c.outlinks,
+            PARSED.c["items"],
+        )
+        with translated(), self._engine.connect() as connection:
+            row = connection.execute(query.where(PAGES.c.key == key)).one_or_none()
+        return None if row is None else _page_detail(row)
+
+    def count(self) -> dict[str, int]:
+        """Rows by class of HTTP status: "2xx", "3xx", … and "none" where there was no answer."""
+        with translated(), self._engine.connect() as connection:
+            statuses = connection.execute(select(PAGES.c.status, func.count()).group_by(PAGES.c.status)).all()
+        counts: dict[str, int] = {}
+        for status, number in sorted(statuses):
+            name = f"{status // 100}xx" if status else "none"
+            counts[name] = counts.get(name, 0) + number
+        return counts
+
+    def stored(self, *, host: str | None = None) -> Iterator[StoredPage]:
+        """Every page with a body, for a replay from the store."""
+        query = select(PAGES).where(PAGES.c.body_version >= 0)
+        if host is not None:
+            query = query.where(_on_host(host))
+        return (_stored_page(row) for row in self._chunks(query))
+
+    def failed(self) -> Iterator[KnownPage]:
+        """URLs whose last request came to nothing: what `--retry-failed` asks for again."""
+        query = _known().where(PAGES.c.kind == "failed")
+        return (KnownPage._make(row[1:]) for row in self._chunks(query))
+
+    def known_bodies(self) -> Iterator[KnownPage]:
+        """URLs with a body, with their validators: what `--refresh` asks for again."""
+        query = _known().where(PAGES.c.body_version >= 0)
+        return (KnownPage._make(row[1:]) for row in self._chunks(query))
+
+    def close(self) -> None:
+        self._engine.dispose()
+
+    def _chunks(self, query: Select[Any], limit: int | None = None) -> Iterator[Row[Any]]:
+        last, left = 0, limit
+        while left is None or left > 0:
+            size = _CHUNK if left is None else min(_CHUNK, left)
+            page = query.where(PAGES.c.id > last).order_by(PAGES.c.id).limit(size)
+            with translated(), self._engine.connect() as connection:
+                rows = connection.execute(page).all()
+            yield from rows
+            if len(rows) < size:
+                return
+            last = rows[-1].id
+            left = None if left is None else left - size
+
+
+def _on_host(host: str) -> Any:
+    """By the text of the URL: it is normalised, and a column of its own would cost every row for a rare question."""
+    starts = (f"{scheme}://{host}{end}" for scheme in ("http", "https") for end in "/:")
+    return or_(*(PAGES.c.url.startswith(start, autoescape=True) for start in starts))
+
+
+def _rows() -> Select[Any]:
+    p, q = PAGES.c, PARSED.c
+    return select(
+        *(p.id, p.key, p.version, p.kind, p.at, p.url, p.page_type, p.depth, p.referrer, p.status, p.note),
+        *(p.body_version, p.content_type, p.charset, p.sha256, p.size, p.etag, p.last_modified),
+        *(p.latency_ms, p.attempt, p.proxy_id),
+        *(q.verdict, q.title, q.description, q.lang, q.encoding, q.canonical_url, q.noindex, q.nofollow),
+    ).select_from(PAGES.outerjoin(PARSED, p.key == q.key))
+
+
+def _known() -> Select[Any]:
+    p = PAGES.c
+    return select(p.id, p.url, p.key, p.depth, p.referrer, p.etag, p.last_modified)
+
+
+def _page_row(row: Row[Any]) -> PageRow:
+    return PageRow(
+        timestamp=views.timestamp(row.at),
+        url=row.url,
+        page_type=row.page_type,
+        depth=row.depth,
+        referrer=row.referrer,
+        http_status=row.status,
+        content_type=row.content_type,
+        encoding=row.encoding or row.charset,
+        content_sha256=row.sha256,
+        content_bytes=row.size,
+        stored_path=path_of(row.sha256) if row.sha256 else "",
+        etag=row.etag,
+        last_modified=row.last_modified,
+        fetch_latency_ms=row.latency_ms,
+        retries=max(0, row.attempt - 1),
+        proxy_id=row.proxy_id,
+        metadata=views.metadata(
+            row.note,
+            title=row.title,
+            description=row.description,
+            verdict=row.verdict,
+            lang=row.lang,
+            canonical_url=row.canonical_url,
+            noindex=bool(row.noindex),
+            nofollow=bool(row.nofollow),
+        ),
+    )
+
+
+def _page_detail(row: Row[Any]) -> PageDetail:
+    return PageDetail(
+        row=_page_row(row),
+        key=row.key,
+        version=row.version,
+        kind=row.kind,
+        run=row.run,
+        headers=views.headers(row.headers),
+        answer_headers=views.headers(row.answer_headers),
+        verdict=row.verdict or "",
+        title=row.title or "",
+        description=row.description or "",
+        lang=row.lang or "",
+        canonical_url=row.canonical_url or "",
+        text=row.text or "",
+        text_sha256=row.text_sha256 or "",
+        noindex=bool(row.noindex),
+        nofollow=bool(row.nofollow),
+        outlinks=unpack_links(row.outlinks or b""),
+        items=msgspec.msgpack.decode(row.items, type=tuple[bytes, ...]) if row.items else (),
+    )
+
+
+def _stored_page(row: Row[Any]) -> StoredPage:
+    return StoredPage(
+        key=row.key,
+        url=row.body_url,
+        sha256=row.sha256,
+        stored_path=path_of(row.sha256),
+        size=row.size,
+        headers=views.headers(row.headers),
+        charset=row.charset,
+        content_type=row.content_type,
+        fetched_at=row.body_at,
+        version=row.body_version,
+        depth=row.depth,
+        referrer=row.referrer,
+        page_type=row.page_type,
+        etag=row.etag,
+        last_modified=row.last_modified,
+    )

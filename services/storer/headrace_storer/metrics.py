@@ -1,0 +1,45 @@
+"""What the storer counts. Names are a contract with dashboards."""
+
+from collections.abc import Iterable
+
+from prometheus_client import CollectorRegistry, Counter, Histogram
+
+from headrace_storer.archive import Read
+from headrace_storer.changes import PageChange, ParsedChange
+from headrace_storer.handler import Job
+
+
+class Metrics:
+    """Called on the event loop only, once a batch."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self.pages = Counter("crawler_pages_stored", "Pages with a body, stored", registry=registry)
+        self.bytes = Counter("crawler_store_bytes", "Bytes of new bodies written, compressed", registry=registry)
+        self.rows = Counter("crawler_rows", "Changes written to the index, by kind", ["kind"], registry=registry)
+        self.retries = Counter("crawler_index_retries", "Batches tried again: store or index failed", registry=registry)
+        self.seconds = Histogram(
+            "crawler_store_batch_seconds",
+            "From taking a batch to its commit, waits for a failing disk or index included",
+            registry=registry,
+            buckets=(0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10, 60),
+        )
+
+    def kept(self, jobs: Iterable[Read], written: int, seconds: float) -> None:
+        kinds: dict[str, int] = {}
+        bodies = 0
+        for job in jobs:
+            if not isinstance(job, Job):
+                continue
+            bodies += job.body is not None
+            match job.change:
+                case PageChange():
+                    kinds[job.change.kind] = kinds.get(job.change.kind, 0) + 1
+                case ParsedChange():
+                    kinds["parsed"] = kinds.get("parsed", 0) + 1
+                case None:
+                    pass
+        for kind, count in kinds.items():
+            self.rows.labels(kind).inc(count)
+        self.pages.inc(bodies)
+        self.bytes.inc(written)
+        self.seconds.observe(seconds)

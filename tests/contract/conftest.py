@@ -1,0 +1,30 @@
+"""Every contract test runs on each engine."""
+
+import importlib
+import importlib.util
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from headrace_runtime.streams.seams import Streams
+from tests.contract.engines import EmbeddedEngine, Engine
+
+HARNESS = "tests.contract.kafka_harness"
+
+
+@pytest.fixture(params=["embedded", pytest.param("kafka", marks=pytest.mark.kafka)])
+async def engine(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Engine]:
+    if request.param == "embedded":
+        yield EmbeddedEngine(tmp_path)
+        return
+    if importlib.util.find_spec(HARNESS) is None:
+        pytest.skip("the Kafka engine is not here yet")
+    async with importlib.import_module(HARNESS).kafka_engine(tmp_path, request.getfixturevalue("kafka_url")) as engine:
+        yield engine
+
+
+@pytest.fixture
+async def streams(engine: Engine) -> AsyncIterator[Streams]:
+    async with engine.opened() as streams:
+        yield streams

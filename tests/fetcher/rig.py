@@ -1,0 +1,83 @@
+"""The fetcher's real parts, put together as `service.build` does, for tests of single attempts."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import httpx
+
+from headrace_fetcher.aiohttp_transport import AiohttpTransport
+from headrace_fetcher.fetch import Answer, Client, PageFetcher, Trip
+from headrace_fetcher.headers import user_agent
+from headrace_fetcher.httpx_transport import PerHostTransport
+from headrace_fetcher.packing import Packer
+from headrace_fetcher.resolver import Resolver
+from headrace_fetcher.robots import RobotsFetcher
+from headrace_fetcher.transport import new_ssl_context
+from headrace_fetcher.vetting import Vetting
+from headrace_runtime.clock import SystemClock
+from headrace_schemas.messages import FetchTask
+from headrace_schemas.urls import Canonicaliser, host_of
+
+CLIENTS = ("aiohttp", "httpx")
+LOOPBACK = ("127.0.0.0/8",)
+
+
+def task(url: str, **more: Any) -> FetchTask:
+    base: dict[str, Any] = {"fetch_id": 7, "key": b"k" * 16, "host": host_of(url), "delay": 0.0, "valid_until": 1e12}
+    return FetchTask(url=url, **(base | more))
+
+
+@dataclass
+class Rig:
+    pages: PageFetcher
+    robots: RobotsFetcher
+    transport: httpx.AsyncBaseTransport
+    trip: Trip
+    """Of the last fetch."""
+    held: list[float]
+    """Times that robots hops were told to wait for."""
+
+    async def fetch(self, url: str, **more: Any) -> Answer:
+        self.trip = Trip(SystemClock().monotonic())
+        wanted = task(url, **more)
+        if wanted.kind == "robots":
+            return await self.robots.fetch(wanted, self.trip, self._hold)
+        return await self.pages.fetch(wanted, self.trip)
+
+    async def _hold(self, until: float) -> None:
+        self.held.append(until)
+
+
+@asynccontextmanager
+async def rig(
+    client: str,
+    *,
+    allow: tuple[str, ...] = LOOPBACK,
+    total: float = 5.0,
+    read: float = 3.0,
+    max_bytes: int = 1_000_000,
+    idle: int = 100,
+) -> AsyncIterator[Rig]:
+    clock, vetting = SystemClock(), Vetting(allow)
+    resolver = Resolver(vetting, clock)
+    transport: httpx.AsyncBaseTransport
+    if client == "aiohttp":
+        transport = AiohttpTransport(
+            resolver, vetting, new_ssl_context(), clock, connect_timeout=2.0, read_timeout=read, idle=idle
+        )
+    else:
+        transport = PerHostTransport(
+            resolver, new_ssl_context(), clock, connect_timeout=2.0, read_timeout=read, idle=idle
+        )
+    packer = Packer(3)
+    asker = Client(transport, user_agent("headrace", "1.2", "ops@example.org"))
+    pages = PageFetcher(asker, Canonicaliser(), packer, clock, total_timeout=total, max_bytes=max_bytes)
+    robots = RobotsFetcher(asker, clock, total_timeout=total, max_bytes=max_bytes)
+    try:
+        yield Rig(pages, robots, transport, Trip(0.0), [])
+    finally:
+        await transport.aclose()
+        await resolver.close()
+        packer.close()
