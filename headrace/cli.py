@@ -1,5 +1,6 @@
 """The command line. Each command is a thin function in `commands/`; errors become one line and an exit code."""
 
+import os
 import sys
 from typing import Annotated
 
@@ -7,7 +8,7 @@ import typer
 
 from headrace import __version__
 from headrace.commands import control, crawl, look, policy, replay, settings, topics
-from headrace_runtime.process import exit_code
+from headrace_runtime.process import report
 from headrace_schemas.errors import HeadraceError
 
 app = typer.Typer(
@@ -43,11 +44,10 @@ def _root(
 def main() -> None:
     try:
         app()
-    except HeadraceError as error:
-        print(f"headrace: {error}", file=sys.stderr)
-        sys.exit(exit_code(error))
+    except BrokenPipeError:  # `headrace pages | head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or the interpreter complains once more
+        sys.exit(0)
     except KeyboardInterrupt:
         sys.exit(130)
-    except BrokenPipeError:  # `headrace pages | head`
-        sys.stderr.close()
-        sys.exit(0)
+    except (HeadraceError, OSError) as error:
+        sys.exit(report(error))

@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Any, TextIO
 from headrace import __version__, socket
 from headrace.completion import Scan, complete
 from headrace.compose import BUILDERS, Opened, build, opened
+from headrace.invocation import how_to
 from headrace.progress import View, view_for
+from headrace.reload import Reloader
 from headrace.seeding import Seeder, need_contact, read_seeds
 from headrace.status import Status, as_json, status_of
 from headrace.workspace import Workspace
@@ -47,7 +49,9 @@ class Order:
     retry_failed: bool = False
 
 
-async def crawl(settings: Settings, workspace: Workspace, order: Order, signals: Signals, out: TextIO) -> int:
+async def crawl(
+    settings: Settings, workspace: Workspace, order: Order, signals: Signals, reloader: Reloader, out: TextIO
+) -> int:
     """→ exit code: 0 complete or stopped by command, 130 interrupted."""
     seeds = read_seeds([*settings.seeds, *order.seeds], order.seeds_file)
     need_contact(settings, map(host_of, seeds))
@@ -58,7 +62,7 @@ async def crawl(settings: Settings, workspace: Workspace, order: Order, signals:
     state, instance = (slot.path, slot.instance) if slot else (None, "")
     try:
         async with opened(settings, workspace, create=True, state=state, instance=instance) as parts:
-            return await Crawl(settings, workspace, parts, signals, out).run(seeds, order)
+            return await Crawl(settings, workspace, parts, signals, reloader, out).run(seeds, order)
     finally:
         if slot:
             slot.release()
@@ -67,9 +71,18 @@ async def crawl(settings: Settings, workspace: Workspace, order: Order, signals:
 class Crawl:
     """One run. Lives on the event loop; `_ending` is set once, by whoever finds the reason to end first."""
 
-    def __init__(self, settings: Settings, workspace: Workspace, opened: Opened, signals: Signals, out: TextIO) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        workspace: Workspace,
+        opened: Opened,
+        signals: Signals,
+        reloader: Reloader,
+        out: TextIO,
+    ) -> None:
         self._settings, self._workspace, self._opened = settings, workspace, opened
-        self._signals, self._out = signals, out
+        self._signals, self._reloader, self._out = signals, reloader, out
+        self._reload = False
         self._stop = asyncio.Event()
         self._scans: list[Scan] = []
         self._paused_by_file = False
@@ -99,6 +112,7 @@ class Crawl:
                 self._opened.streams, services, shutdown_timeout=self._settings.shutdown_timeout, registry=registry
             )
             self._signals.on_dump(lambda: log.warning("status", **self._dump()))
+            self._signals.on_reload(self._reload_soon)
             return await self._supervise(self._supervisor, registry)
         finally:
             await server.close()
@@ -133,6 +147,7 @@ class Crawl:
             if self._signals.stop.is_set():
                 return 130
             await self._obey_files()
+            await self._obey_reload()
             if scan.control and scan.control.mode == "stopping":
                 await self._drain()
                 return 0
@@ -157,6 +172,17 @@ class Crawl:
         if wanted != self._paused_by_file:
             self._paused_by_file = wanted
             await self._opened.desired.mode("paused" if wanted else "running")
+
+    def _reload_soon(self) -> None:
+        self._reload = True
+
+    async def _obey_reload(self) -> None:
+        if not self._reload:
+            return
+        self._reload = False
+        new = self._reloader.reload()
+        if new is not None:
+            await self._opened.desired.adjust(new)
 
     async def _drain(self) -> None:
         """What was fetched is parsed and stored; what was not stays in the log for the next `crawl`."""
@@ -253,7 +279,7 @@ def print_banner(settings: Settings, workspace: Workspace, control: Control, out
         ("pages go to", str(workspace.root)),
     ]
     if control.mode == "paused":
-        lines.append(("paused", f"`headrace resume --workspace {workspace.root}` goes on"))
+        lines.append(("paused", f"`{how_to('resume', workspace.root)}` goes on"))
     print(f"headrace {__version__}", file=out)
     for name, value in lines:
         print(f"  {name:<12} {value}", file=out)
@@ -274,8 +300,7 @@ def print_summary(status: Status, workspace: Workspace, seconds: float, how: str
     ):
         if table:
             print(f"  {title}: " + ", ".join(f"{name} {n:,}" for name, n in table.items()), file=out)
-    where = f" --workspace {workspace.root}" if workspace.root != Path("workspace") else ""
     if not status.complete:
-        print(f"  go on:              headrace crawl{where}", file=out)
-    print(f"  look at the pages:  headrace pages{where}", file=out)
-    print(f"  one of them:        headrace show URL{where}", file=out, flush=True)
+        print(f"  go on:              {how_to('crawl', workspace.root)}", file=out)
+    print(f"  look at the pages:  {how_to('pages', workspace.root)}", file=out)
+    print(f"  one of them:        {how_to('show URL', workspace.root)}", file=out, flush=True)

@@ -39,6 +39,15 @@ class Desired:
             )
         )
 
+    async def adjust(self, settings: Settings) -> bool:
+        """The crawl-wide settings as they are now, its scope kept. → whether anything changed."""
+        await self._table.refresh()
+        wanted = crawl_settings_of(settings, self.now.settings, [])
+        if wanted == self.now.settings:
+            return False
+        await self._write(replace(self.now, revision=self.now.revision + 1, settings=wanted))
+        return True
+
     async def seeded(self) -> None:
         """Every link of this run was acknowledged."""
         await self._write(replace(self.now, seeded_run=self.now.run))

@@ -4,6 +4,7 @@ import asyncio
 from typing import Any
 
 from headrace.compose import BUILDERS, build, opened
+from headrace.reload import Reloader
 from headrace.seeding import need_contact
 from headrace.workspace import Workspace
 from headrace_runtime.clock import SystemClock
@@ -21,7 +22,7 @@ from headrace_schemas.topics import EDGES
 log = get_logger("run")
 
 
-async def run_service(name: str, settings: Settings, workspace: Workspace, signals: Signals) -> int:
+async def run_service(name: str, settings: Settings, workspace: Workspace, signals: Signals, reloader: Reloader) -> int:
     if name not in BUILDERS:
         raise UsageError(f"unknown service {name!r}; allowed: {', '.join(BUILDERS)}")
     if not settings.kafka:
@@ -56,6 +57,7 @@ async def run_service(name: str, settings: Settings, workspace: Workspace, signa
                 supervisor = Supervisor(
                     parts.streams, services, shutdown_timeout=settings.shutdown_timeout, registry=registry
                 )
+                signals.on_reload(reloader.on_signal)
                 signals.on_dump(lambda: log.warning("status", **dump()))
                 edges = [edge for edge in EDGES if edge[1] == name]
                 lag = asyncio.create_task(watch_lag(parts.streams, edges, registry))

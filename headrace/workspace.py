@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
+from headrace.invocation import how_to
 from headrace_schemas.errors import UsageError
 
 
@@ -44,4 +45,4 @@ class Workspace:
 
     def must_exist(self) -> None:
         if not self.exists:
-            raise UsageError(f"no crawl in {self.root}: start one with `headrace crawl URL --workspace {self.root}`")
+            raise UsageError(f"no crawl in {self.root}: start one with `{how_to('crawl URL', self.root)}`")

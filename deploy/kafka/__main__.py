@@ -70,15 +70,14 @@ def down() -> None:
 
 
 def _end(pid: int) -> None:
-    """Only if that pid still is a broker started on our folder."""
-    for sign in (signal.SIGTERM, signal.SIGKILL):
-        if not _ours(pid):
-            return
-        print(f"ending the local Kafka (pid {pid})", file=sys.stderr, flush=True)
-        os.kill(pid, sign)
-        deadline = time.monotonic() + _END_SECONDS
-        while _ours(pid) and time.monotonic() < deadline:
-            time.sleep(0.05)
+    """Only if that pid still is a broker started on our folder. Not gently: what it kept is deleted anyway."""
+    if not _ours(pid):
+        return
+    print(f"ending the local Kafka (pid {pid})", file=sys.stderr, flush=True)
+    os.kill(pid, signal.SIGKILL)
+    deadline = time.monotonic() + _END_SECONDS
+    while _ours(pid) and time.monotonic() < deadline:
+        time.sleep(0.05)
 
 
 def _ours(pid: int) -> bool:

@@ -191,6 +191,9 @@ class Broker:
             "num.network.threads": 2,
             "num.io.threads": 4,
             "group.min.session.timeout.ms": 1000,
+            # one that was killed may register again only after its last session (9 s by default)
+            "broker.session.timeout.ms": 3000,
+            "broker.heartbeat.interval.ms": 500,
         }
 
     def _died(self) -> CannotRun:

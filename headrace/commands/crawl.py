@@ -14,6 +14,7 @@ from headrace.commands.options import (
     load,
     start_logs,
 )
+from headrace.reload import Reloader
 from headrace.workspace import Workspace
 from headrace_runtime import process
 
@@ -44,22 +45,21 @@ def crawl(
     from headrace.crawl import Order
     from headrace.crawl import crawl as run_crawl
 
-    settings, sources = load(
-        config,
-        set_,
-        [
-            ("limits.max_pages", max_pages),
-            ("limits.max_depth", max_depth),
-            ("scope.mode", scope),
-            ("politeness.delay", delay),
-            ("contact", contact),
-            ("fetch.allow_private", allow_private),
-        ],
-    )
+    flags = [
+        ("limits.max_pages", max_pages),
+        ("limits.max_depth", max_depth),
+        ("scope.mode", scope),
+        ("politeness.delay", delay),
+        ("contact", contact),
+        ("fetch.allow_private", allow_private),
+    ]
+    settings, sources = load(config, set_, flags)
     # The progress says what a person wants to know; the log only what needs attention, unless asked for.
     start_logs(settings, "human", None if "log.level" in sources else "warning")
     order = Order(tuple(seeds or ()), seeds_file or _beside(config, seeds), refresh, retry_failed)
-    sys.exit(process.run(lambda signals: run_crawl(settings, Workspace(workspace), order, signals, sys.stdout)))
+    reloader = Reloader(settings, lambda: load(config, set_, flags)[0])
+    place = Workspace(workspace)
+    sys.exit(process.run(lambda signals: run_crawl(settings, place, order, signals, reloader, sys.stdout)))
 
 
 def _beside(config: Path | None, seeds: list[str] | None) -> Path | None:
@@ -79,4 +79,5 @@ def run(
 
     settings, _ = load(config, set_)
     start_logs(settings, "json")
-    sys.exit(process.run(lambda signals: run_service(service, settings, Workspace(workspace), signals)))
+    reloader = Reloader(settings, lambda: load(config, set_)[0])
+    sys.exit(process.run(lambda signals: run_service(service, settings, Workspace(workspace), signals, reloader)))

@@ -124,6 +124,7 @@ class LogSettings(_Section, frozen=True):
     format: Literal["auto", "human", "json"] = "auto"
     """auto: human on a terminal and for `crawl`, JSON for `run`."""
     level: Literal["debug", "info", "warning", "error"] = "info"
+    """The least that is worth a line; `crawl` shows warnings only unless this is set."""
 
 
 class MetricSettings(_Section, frozen=True):
@@ -132,6 +133,7 @@ class MetricSettings(_Section, frozen=True):
     port: Port = 0
     """Their port; 0: any free one, which is logged."""
     enabled: bool = True
+    """Whether to listen at all."""
 
 
 class Settings(_Section, frozen=True):

@@ -1,7 +1,7 @@
 """What an engine brings to run under the contract suite. Tests see this and `seams.py`, and nothing of an engine.
 
-The embedded engine plugs in here, Kafka in `kafka_harness.py`: `kafka_engine(folder) -> async context manager` that
-yields an `Engine` with topics of its own.
+The embedded engine plugs in here, Kafka in `kafka_harness.py`: `kafka_engine(folder, url)`, an async context manager
+that yields an `Engine` with topics of its own.
 """
 
 from collections.abc import AsyncIterator, Sequence

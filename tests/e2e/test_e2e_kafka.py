@@ -138,7 +138,7 @@ def test_two_fetchers_share_the_work_and_one_that_is_killed_loses_nothing(tmp_pa
 
 
 def test_each_service_killed_under_way_and_started_again_loses_nothing(tmp_path: Path, kafka_url: str) -> None:
-    with RunningWeb(WebSpec(hosts=16, pages=20)) as web, fleet(tmp_path, kafka_url, 0.3) as running:
+    with RunningWeb(WebSpec(hosts=20, pages=12)) as web, fleet(tmp_path, kafka_url, 0.5) as running:
         assert running.crawler.run("seed", *web.seeds()).returncode == 0
         for service in ("storer", "parser", "fetcher", "frontier"):
             asked = len(web.requests())
@@ -147,7 +147,7 @@ def test_each_service_killed_under_way_and_started_again_loses_nothing(tmp_path:
             running.start(service)
         running.wait_complete()
         check_exact(web, running.crawler.rows(), running.crawler.workspace)
-        assert not web.under(0.3)
+        assert not web.under(0.5)
 
 
 def test_pause_and_resume_reach_the_fleet_through_the_topics(tmp_path: Path, kafka_url: str) -> None:

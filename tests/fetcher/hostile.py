@@ -154,7 +154,7 @@ def bomb(megabytes: int, encoding: str) -> bytes:
             return b"".join(packer.compress(zeros) for _ in range(megabytes)) + packer.flush()
         case "br":
             packer = brotli.Compressor(quality=5)
-            return b"".join(packer.process(zeros) for _ in range(megabytes)) + packer.finish()
+            return b"".join([*(packer.process(zeros) for _ in range(megabytes)), packer.finish()])
         case "zstd":
             squeeze = zstandard.ZstdCompressor(level=3).compressobj()
             return b"".join(squeeze.compress(zeros) for _ in range(megabytes)) + squeeze.flush()

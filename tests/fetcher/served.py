@@ -64,7 +64,7 @@ class Served:
             await asyncio.sleep(0.005)
 
     async def answered(self, number: int) -> None:
-        await self.until(lambda: len(self.results) >= number)
+        await self.until(lambda: sum(record.topic == "fetch.results" for record in self.records) >= number)
 
     async def settled(self) -> bool:
         """Whether the group has committed all it was given."""
@@ -126,7 +126,7 @@ async def served(
 
 def loopback(**more: Any) -> Settings:
     limits = more.pop("limits", {})
-    fetch = {"allow_private": ("127.0.0.0/8",), "total_timeout": 5.0} | more
+    fetch: dict[str, Any] = {"allow_private": ("127.0.0.0/8",), "total_timeout": 5.0} | more
     return Settings(
         contact="ops@example.org", fetch=FetchSettings(**fetch), limits=LimitSettings(**{"concurrency": 64} | limits)
     )

@@ -137,7 +137,9 @@ class World:
     def find(self, *links: Link) -> None:
         for found in links:
             self._append(
-                Send("links.discovered", self.partitioner.partition(found.url), self._encoded(DiscoveredLinks((found,))))
+                Send(
+                    "links.discovered", self.partitioner.partition(found.url), self._encoded(DiscoveredLinks((found,)))
+                )
             )
 
     def run(self, most: int = 20_000) -> None:

@@ -53,7 +53,7 @@ async def test_a_fenced_lane_commits_nothing_and_is_opened_anew_once_the_group_c
     fenced: list[BaseException] = []
 
     async def usurp(lane: Lane, records: list[Record]) -> None:
-        if len(opened) == place.partitions:
+        if not fenced:
             async with place.producer(f"{place.prefix}frontier-{lane.partition}"):
                 pass
             try:

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from deploy.kafka.broker import free_ports
+from headrace_runtime.streams.kafka import client
 from headrace_runtime.streams.kafka.topics import create_topics, describe_topics
 from headrace_schemas.errors import Unavailable
 from tests.kafka.place import Place
@@ -35,7 +36,10 @@ async def test_nobody_listening_is_said_in_one_line_that_names_the_address(tmp_p
     assert not [warning for warning in caught if "Unclosed" in str(warning.message)]
 
 
-async def test_a_listener_that_never_answers_does_not_hold_us_up(tmp_path: Path) -> None:
+async def test_a_listener_that_never_answers_does_not_hold_us_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(client, "_OPEN_SECONDS", 1.0)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         started = time.monotonic()
         await refused(Place([f"127.0.0.1:{silent.getsockname()[1]}"], "x.", tmp_path))

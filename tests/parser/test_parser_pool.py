@@ -13,6 +13,7 @@ from prometheus_client import CollectorRegistry
 
 from headrace_parser.frames import ParsedReply
 from headrace_parser.pool import ParserPool
+from headrace_parser.service import PARSE
 from headrace_runtime.clock import ManualClock
 from headrace_schemas import codec
 from headrace_schemas.errors import FatalError, TooNew
@@ -67,7 +68,7 @@ async def test_pages_come_back_parsed() -> None:
 async def test_a_bad_page_costs_itself_and_no_neighbour(deed: str, verdict: str) -> None:
     urls = [f"http://site.test/{n}" for n in range(20)]
     urls[9] = f"http://site.test/9?{deed}"
-    async with running(settings(deadline=1.0)) as pool:
+    async with running(settings(deadline=2.0 if deed == "hang" else 30.0)) as pool:
         replies = await parse_all(pool, urls)
         assert [reply.verdict for reply in replies] == ["ok"] * 9 + [verdict] + ["ok"] * 10
         assert message_of(replies[9]).url == urls[9]
@@ -80,10 +81,10 @@ async def test_a_bad_page_costs_itself_and_no_neighbour(deed: str, verdict: str)
 
 async def test_a_frame_full_of_bad_pages_is_taken_apart() -> None:
     deeds = ["hang", "segfault", "memory", "raise"]
-    urls = [f"http://site.test/{n}?{deeds[n % 4]}" if n % 2 else f"http://site.test/{n}" for n in range(8)]
-    async with running(settings(workers=2, deadline=1.0)) as pool:
+    urls = [f"http://site.test/{n}?{deeds[n // 2]}" if n % 2 else f"http://site.test/{n}" for n in range(8)]
+    async with running(settings(workers=2, deadline=2.0)) as pool:
         replies = await parse_all(pool, urls)
-    assert [reply.verdict for reply in replies] == ["ok", "crashed", "ok", "crashed"] * 2
+    assert [reply.verdict for reply in replies] == ["ok", "timeout", "ok", "crashed", "ok", "memory", "ok", "crashed"]
 
 
 async def test_a_page_that_was_under_way_when_someone_killed_the_worker_is_tried_again(tmp_path: Path) -> None:
@@ -118,6 +119,13 @@ async def test_signals_meant_for_the_service_do_not_end_its_workers() -> None:
         assert pool.pids == [pid]
 
 
+async def test_a_document_too_large_for_the_limit_is_out_of_memory_and_not_unparsable() -> None:
+    big = codec.encode(fetched(b"<p><b>x</b></p>" * 400_000))
+    async with running(settings(memory=100), parse=PARSE) as pool:
+        replies = await asyncio.gather(pool.submit(big), pool.submit(value()))
+    assert [reply.verdict for reply in replies] == ["memory", "ok"]
+
+
 async def test_a_slow_page_within_the_deadline_is_left_alone() -> None:
     async with running(settings(deadline=5.0)) as pool:
         [reply] = await parse_all(pool, ["http://site.test/?slow=1"])
@@ -125,8 +133,8 @@ async def test_a_slow_page_within_the_deadline_is_left_alone() -> None:
 
 
 async def test_the_deadline_is_for_a_page_and_not_for_a_frame() -> None:
-    async with running(settings(deadline=1.0)) as pool:
-        replies = await parse_all(pool, [f"http://site.test/{n}?slow=0.4" for n in range(6)])
+    async with running(settings(deadline=2.0)) as pool:
+        replies = await parse_all(pool, [f"http://site.test/{n}?slow=0.5" for n in range(6)])
     assert [reply.verdict for reply in replies] == ["ok"] * 6
 
 

@@ -8,7 +8,9 @@ from headrace_schemas.errors import UsageError
 from headrace_schemas.settings import Settings
 
 
-async def open_streams(settings: Settings, workspace: Path, *, state: Path | None = None, instance: str = "") -> Streams:
+async def open_streams(
+    settings: Settings, workspace: Path, *, state: Path | None = None, instance: str = ""
+) -> Streams:
     """`state` and `instance`: this process's slot on Kafka (folder of its state, its `group_instance_id`)."""
     streams = settings.streams
     if settings.kafka:

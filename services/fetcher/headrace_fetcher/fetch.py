@@ -63,19 +63,17 @@ class Client:
     def __init__(self, transport: httpx.AsyncBaseTransport, agent: str) -> None:
         self._transport = transport
         self._standing = h.standing(agent)
-        self._origin = lru_cache(maxsize=8_192)(httpx.URL)  # parsing one takes longer than all else here
+        self._origin = lru_cache(maxsize=8_192)(self._prepare)  # or it would take longer than all else here
 
     @asynccontextmanager
     async def get(
         self, url: str, trip: Trip, extra: list[tuple[bytes, bytes]] | None = None
     ) -> AsyncIterator[httpx.Response]:
         origin, target = target_of(url)
-        request = httpx.Request(
-            "GET",
-            self._origin(origin),
-            headers=self._standing + extra if extra else self._standing,
-            extensions={"target": target},
-        )
+        parsed, headers = self._origin(origin)
+        if extra:
+            headers = httpx.Headers([*headers.raw, *extra])
+        request = httpx.Request("GET", parsed, headers=headers, extensions={"target": target})
         trip.written, trip.status = None, 0
         response = await self._transport.handle_async_request(request)
         try:
@@ -84,6 +82,10 @@ class Client:
             yield response
         finally:
             await response.aclose()
+
+    def _prepare(self, origin: str) -> tuple[httpx.URL, httpx.Headers]:
+        url = httpx.URL(origin)
+        return url, httpx.Headers([(b"Host", url.netloc), *self._standing])
 
 
 class PageFetcher:

@@ -1,6 +1,7 @@
 """One lane's part in the shared fetcher: reads its tasks, answers on its desk."""
 
 import math
+import re
 from collections.abc import Sequence
 
 from headrace_fetcher.dispatch import Dispatcher, Errand
@@ -12,6 +13,9 @@ from headrace_runtime.streams.poison import read
 from headrace_runtime.streams.seams import Lane, Record
 from headrace_schemas.errors import FatalError, Poison
 from headrace_schemas.messages import Deferred, FetchTask
+
+# Visible ASCII only: a line break here would be a second request of someone else's making.
+_AS_FOUND = re.compile(r"https?://[!-.0-~]+/[!-~]*")
 
 
 class LaneWorker:
@@ -76,6 +80,6 @@ def _sound(task: FetchTask) -> FetchTask:
     """A task that decodes may still make no sense; a NaN among the due times would upset the whole schedule."""
     if not (math.isfinite(task.delay) and 0.0 <= task.delay <= 86_400.0) or math.isnan(task.valid_until):
         raise Poison(f"a task with delay {task.delay} and valid until {task.valid_until}")
-    if not task.host or not task.url.startswith(("http://", "https://")) or not task.url.isascii():
+    if not task.host or not _AS_FOUND.fullmatch(task.url):
         raise Poison(f"a task for {task.url[:100]!r} at host {task.host[:100]!r}")
     return task

@@ -6,7 +6,7 @@ from headrace_frontier.counters import Counters
 from headrace_frontier.hosts import Host, Hosts
 from headrace_frontier.leases import Lease, Leases, id_key, task_of
 from headrace_frontier.queues import FIRST, NORMAL, Item, Queue, delayed_place, is_delayed, ready_place
-from headrace_frontier.seen import Entry, pack, seen_key, unpack
+from headrace_frontier.seen import Entry, known_reason, pack, seen_key, unpack
 from headrace_frontier.turn import Turn
 from headrace_schemas.messages import Failed, FetchResult, Refused, State, TaskKind
 
@@ -117,7 +117,7 @@ class Ledger:
             state,
             depth=item.depth,
             hop=item.hop,
-            reason=reason,
+            reason=known_reason(reason),
             attempts=item.attempt,
             revision=turn.revision,
             run=0 if old is None else old.run,

@@ -65,6 +65,11 @@ class Entry(Struct, frozen=True):
     place: bytes = b""
 
 
+def known_reason(reason: str) -> str:
+    """The word itself, or `other`: what comes back from disk must be what was counted."""
+    return reason if reason in _CODES else "other"
+
+
 def seen_key(key: bytes) -> bytes:
     return SEEN + key
 

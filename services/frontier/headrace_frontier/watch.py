@@ -24,8 +24,8 @@ class _Suspicion:
 
 class Watcher:
     """A lease is lost only if the fetcher has committed all of its partition's tasks, and then the frontier has
-    read the results to the end they had AFTER that, and it is still in flight. So it takes three looks, and leases
-    made after the first are not meant."""
+    read the results to the end they had AFTER that, and it is still in flight. So it takes two looks at least, and
+    leases made after the first are not meant."""
 
     def __init__(self, circumstances: Circumstances, streams: Streams, every: float = 1.0) -> None:
         self._circumstances, self._streams, self._every = circumstances, streams, every

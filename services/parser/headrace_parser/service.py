@@ -56,7 +56,13 @@ def pool_of(
     own = settings.parser
     limits = ParseLimits(own.max_links, own.max_text, settings.fetch.max_bytes, settings.fetch.agent)
     hello = Hello(
-        parse, limits, settings.canonical, settings.partitions, settings.politeness.key, own.memory, tuple(sys.path)
+        parse,
+        limits,
+        settings.canonical,
+        settings.partitions,
+        settings.politeness.key,
+        own.memory,
+        tuple(map(str, sys.path)),
     )
     return ParserPool(
         hello,

@@ -1,0 +1,159 @@
+"""`make kafka-up` and `make kafka-down`, and the jars behind them."""
+
+import json
+import os
+import shutil
+import socket
+import sys
+from pathlib import Path
+
+import pytest
+
+from deploy.kafka import __main__ as command
+from deploy.kafka import jars
+from deploy.kafka.broker import Broker, Ports, Quorum, answers, command_of, free_ports
+from headrace_runtime.streams.kafka.topics import create_topics, describe_topics
+from headrace_schemas.topics import TOPICS
+
+
+@pytest.fixture
+def ready() -> None:
+    try:
+        jars.java()
+        jars.fetched()
+    except jars.CannotRun as error:
+        pytest.skip(str(error))
+
+
+@pytest.fixture
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The command on folders of its own: the one of the repository may be in use."""
+    for name, value in (("HOME", tmp_path / "broker"), ("RECORD", tmp_path / "broker.json")):
+        monkeypatch.setattr(command, name, value)
+    return tmp_path
+
+
+@pytest.mark.kafka
+@pytest.mark.usefixtures("ready")
+async def test_up_prints_the_address_as_its_last_line_starts_empty_each_time_and_down_leaves_nothing(
+    cache: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    urls, pids = [], []
+    for _ in range(2):
+        assert command.main(["up"]) == 0
+        urls.append(capsys.readouterr().out.splitlines()[-1])
+        pids.append(json.loads((cache / "broker.json").read_text())["pid"])
+        brokers = [urls[-1].removeprefix("kafka://")]
+        assert await describe_topics(brokers, "") == []
+        assert await create_topics(brokers, "", 1, 1) == list(TOPICS)
+    _reap(pids[0])
+    assert "kafka.Kafka" not in command_of(pids[0]), "the first one was ended"
+
+    assert command.main(["down"]) == 0
+    _reap(pids[1])
+    assert not answers(int(urls[-1].rpartition(":")[2]))
+    assert not (cache / "broker").exists()
+    assert command.main(["down"]) == 0
+
+
+def _reap(pid: int) -> None:
+    """Here the brokers are our own children."""
+    try:
+        os.waitpid(pid, 0)
+    except ChildProcessError:
+        pass
+
+
+def test_down_ends_no_process_that_only_has_the_old_number(cache: Path) -> None:
+    (cache / "broker.json").write_text(json.dumps({"pid": os.getpid(), "url": "kafka://127.0.0.1:1"}))
+    assert command.main(["down"]) == 0
+    assert not (cache / "broker.json").exists()
+
+
+def test_a_wrong_verb_is_a_usage_error() -> None:
+    assert command.main(["sideways"]) == 2
+
+
+@pytest.mark.kafka
+@pytest.mark.usefixtures("ready")
+def test_a_port_taken_meanwhile_is_another_port(tmp_path: Path) -> None:
+    broker = Broker(tmp_path / "broker")
+    taken, controller = free_ports(2)
+    broker.quorum = Quorum(broker.quorum.cluster, (Ports(taken, controller),))
+    with socket.create_server(("127.0.0.1", taken)):
+        with broker:
+            assert broker.url != f"kafka://127.0.0.1:{taken}"
+            assert answers(broker.quorum.nodes[0].client)
+
+
+def test_no_java_is_one_line(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setenv("PATH", "/nowhere")
+    assert command.main(["up"]) == 1
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err == "a local Kafka needs Java 17 or newer: no `java` on the PATH\n"
+
+
+def test_an_old_java_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    java = tmp_path / "bin" / "java"
+    java.parent.mkdir()
+    java.write_text('#!/bin/sh\necho \'openjdk version "11.0.2"\' >&2\n')
+    java.chmod(0o755)
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    with pytest.raises(jars.CannotRun, match="is 11"):
+        jars.java()
+
+
+class Maven:
+    """A `mvn` that does as it is told."""
+
+    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self._path = folder / "bin" / "mvn"
+        self._path.parent.mkdir()
+        monkeypatch.setenv("PATH", str(self._path.parent))
+        monkeypatch.setenv("HEADRACE_KAFKA_JARS", str(folder / "jars"))
+
+    def does(self, lines: str) -> None:
+        head = f"#!{sys.executable}\nimport sys, pathlib\ntarget = pathlib.Path(sys.argv[-1].partition('=')[2])\n"
+        self._path.write_text(head + lines)
+        self._path.chmod(0o755)
+
+
+def test_half_a_download_is_never_taken_for_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    maven, folder = Maven(tmp_path, monkeypatch), tmp_path / "jars"
+    fill = "target.mkdir()\n(target / 'kafka_2.13-9.jar').touch()\n"
+    maven.does(fill + "sys.exit('[ERROR] the network is gone')")
+    with pytest.raises(jars.CannotRun, match="the network is gone"):
+        jars.fetched()
+    assert not folder.exists()
+    maven.does(fill)
+    assert jars.fetched() == folder
+    maven.does("sys.exit('it is asked only once')")
+    assert jars.fetched() == folder
+
+    monkeypatch.setattr(jars, "POM", tmp_path / "newer.xml")
+    (tmp_path / "newer.xml").write_text("<project/>")
+    with pytest.raises(jars.CannotRun, match="asked only once"):
+        jars.fetched()
+    assert not list(tmp_path.glob(".fetching-*"))
+
+
+def test_jars_filled_by_hand_are_believed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    Maven(tmp_path, monkeypatch)
+    (tmp_path / "jars").mkdir()
+    (tmp_path / "jars" / "kafka_2.13-4.3.1.jar").touch()
+    assert jars.fetched() == tmp_path / "jars"
+
+
+def test_no_maven_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "/nowhere")
+    monkeypatch.setenv("HEADRACE_KAFKA_JARS", str(tmp_path / "jars"))
+    with pytest.raises(jars.CannotRun, match="no `mvn` on the PATH"):
+        jars.fetched()
+
+
+def test_the_pom_names_no_repository() -> None:
+    text = jars.POM.read_text()
+    assert "<repositor" not in text
+    assert shutil.which("mvn") is None or "kafka_2.13" in text
