@@ -89,19 +89,15 @@ class Crawl:
         self._supervisor: Supervisor | None = None
 
     async def run(self, seeds: list[str], order: Order) -> int:
-        self._workspace.stop_file.unlink(missing_ok=True)
-        need_contact(self._settings, self._opened.desired.now.settings.scope_roots)
-        control = await self._opened.desired.begin(self._settings, seeds)
-        print_banner(self._settings, self._workspace, control, self._out)
-        seeder = Seeder(self._opened.streams, self._settings, control)
-        await seeder.seeds(seeds)
-        await self._ask_again(seeder, control, order)
-        await self._opened.desired.seeded()
         registry = new_registry()
-        endpoint = Endpoint(registry, self._settings.metrics.host, self._settings.metrics.port, self._ready, self._dump)
-        address = await endpoint.start() if self._settings.metrics.enabled else ""
+        metrics = self._settings.metrics
+        endpoint = Endpoint(registry, metrics.host, metrics.port, self._ready, self._dump)
+        # First, since it may fail: a port in use must not leave half a crawl behind.
+        address = await endpoint.start() if metrics.enabled else ""
         server = socket.ControlServer(self._workspace.socket, self._answer)
         try:
+            control = await self._begin(seeds, order)
+            print_banner(self._settings, self._workspace, control, address, self._out)
             if not self._settings.kafka:
                 await server.start()
             parts = Parts(
@@ -118,6 +114,17 @@ class Crawl:
             await server.close()
             if address:
                 await endpoint.close()
+
+    async def _begin(self, seeds: list[str], order: Order) -> Control:
+        """The desired state, then every link this run starts from, acknowledged before the first scan."""
+        self._workspace.stop_file.unlink(missing_ok=True)
+        need_contact(self._settings, self._opened.desired.now.settings.scope_roots)
+        control = await self._opened.desired.begin(self._settings, seeds)
+        seeder = Seeder(self._opened.streams, self._settings, control)
+        await seeder.seeds(seeds)
+        await self._ask_again(seeder, control, order)
+        await self._opened.desired.seeded()
+        return control
 
     async def _supervise(self, supervisor: Supervisor, registry: Any) -> int:
         started = time.monotonic()
@@ -265,7 +272,7 @@ def user_agent(settings: Settings) -> str:
     return f"{settings.fetch.agent}/{__version__}{contact}"
 
 
-def print_banner(settings: Settings, workspace: Workspace, control: Control, out: TextIO) -> None:
+def print_banner(settings: Settings, workspace: Workspace, control: Control, address: str, out: TextIO) -> None:
     scope = control.settings
     roots = ", ".join(scope.scope_roots[:5]) + (" …" if len(scope.scope_roots) > 5 else "")
     limits = [f"depth {scope.max_depth}"] + ([f"{scope.max_pages:,} pages"] if scope.max_pages else [])
@@ -278,6 +285,8 @@ def print_banner(settings: Settings, workspace: Workspace, control: Control, out
         ("topics", settings.streams.url),
         ("pages go to", str(workspace.root)),
     ]
+    if address:
+        lines.append(("metrics", f"http://{address}/metrics"))
     if control.mode == "paused":
         lines.append(("paused", f"`{how_to('resume', workspace.root)}` goes on"))
     print(f"headrace {__version__}", file=out)
@@ -301,6 +310,6 @@ def print_summary(status: Status, workspace: Workspace, seconds: float, how: str
         if table:
             print(f"  {title}: " + ", ".join(f"{name} {n:,}" for name, n in table.items()), file=out)
     if not status.complete:
-        print(f"  go on:              {how_to('crawl', workspace.root)}", file=out)
+        print("  go on:              run the same command again", file=out)
     print(f"  look at the pages:  {how_to('pages', workspace.root)}", file=out)
     print(f"  one of them:        {how_to('show URL', workspace.root)}", file=out, flush=True)

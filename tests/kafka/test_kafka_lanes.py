@@ -34,7 +34,7 @@ def tally(
             if before is not None:
                 await before(lane, records)
             unit = Unit(lane.state)
-            for record in records:
+            for _ in records:
                 count = int(unit.get([b"count"])[0] or b"0") + 1
                 unit.put(b"count", b"%d" % count)
                 unit.send(Send(TASKS, lane.partition, b"%d" % count))

@@ -98,7 +98,7 @@ def test_no_java_is_one_line(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Cap
 def test_an_old_java_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     java = tmp_path / "bin" / "java"
     java.parent.mkdir()
-    java.write_text('#!/bin/sh\necho \'openjdk version "11.0.2"\' >&2\n')
+    java.write_text("#!/bin/sh\necho 'openjdk version \"11.0.2\"' >&2\n")
     java.chmod(0o755)
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
     with pytest.raises(jars.CannotRun, match="is 11"):

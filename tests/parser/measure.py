@@ -5,6 +5,7 @@ import os
 import random
 import time
 from collections.abc import Sequence
+from itertools import islice
 from pathlib import Path
 
 import uvloop
@@ -16,31 +17,13 @@ from headrace_parser.service import PARSE
 from headrace_schemas import codec
 from tests.parser.fetched import fetched, running, settings
 
-WORDS = [
-    "lorem",
-    "ipsum",
-    "dolor",
-    "sit",
-    "amet",
-    "consectetur",
-    "adipiscing",
-    "elit",
-    "sed",
-    "do",
-    "eiusmod",
-    "tempor",
-    "incididunt",
-    "ut",
-    "labore",
-]
+WORDS = ("lorem", "ipsum", "dolor", "sit", "amet", "consectetur", "adipiscing", "elit", "sed", "do", "eiusmod")
 
 
 def html(size: int, seed: int = 1) -> bytes:
     """A page of about `size` bytes, a link for each 300 of them."""
     chance = random.Random(seed)
-    parts = [
-        "<!doctype html><html lang=en><head><meta charset=utf-8><title>A page</title><style>p{}</style></head><body>"
-    ]
+    parts = ["<!doctype html><html lang=en><head><meta charset=utf-8><title>A page</title></head><body>"]
     length = 0
     while length < size:
         number = len(parts)
@@ -63,7 +46,7 @@ class Customer:
 
     def more(self) -> None:
         if self._feed.waiting < 64:
-            self._pool.put(self._feed, [Page(None, value) for value, _ in zip(self._values, range(64), strict=False)])
+            self._pool.put(self._feed, [Page(None, value) for value in islice(self._values, 64)])
 
     def _deliver(self, replies: Sequence[tuple[None, ParsedReply]]) -> None:
         assert all(reply.verdict == "ok" for _, reply in replies)

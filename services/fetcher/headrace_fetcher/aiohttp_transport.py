@@ -20,7 +20,7 @@ from yarl import URL
 
 from headrace_fetcher.faults import TransportFault
 from headrace_fetcher.resolver import Resolver
-from headrace_fetcher.transport import KEEP_ALIVE
+from headrace_fetcher.transport import KEEP_ALIVE, began_at
 from headrace_fetcher.vetting import Vetting
 from headrace_runtime.clock import Clock
 
@@ -61,11 +61,13 @@ class AiohttpTransport(httpx.AsyncBaseTransport):
             answer = await session.request(request.method, url, headers=headers, allow_redirects=False)
         except (aiohttp.ClientError, OSError) as error:  # a timeout is an OSError too
             raise translate(error) from error
+        assert isinstance(answer, _Answer)
+        began = began_at(answer.written, self._clock.monotonic(), fresh=answer.fresh)
         return httpx.Response(
             answer.status,
             headers=answer.raw_headers,
             stream=_Stream(answer),
-            extensions={"written": getattr(answer, "written", None), "http_version": _version(answer)},
+            extensions={"began": began, "http_version": _version(answer)},
         )
 
     async def aclose(self) -> None:
@@ -90,6 +92,7 @@ class AiohttpTransport(httpx.AsyncBaseTransport):
             auto_decompress=False,
             trust_env=False,
             request_class=_Request,
+            response_class=_Answer,
             middlewares=(self._watch,),
             max_line_size=LINE,
             max_field_size=FIELD,
@@ -134,6 +137,19 @@ class _HungUp(aiohttp.ClientError):
     """A fresh connection was closed before an answer: not an error that aiohttp repeats by itself."""
 
 
+class _Answer(aiohttp.ClientResponse):
+    """Knows how its request went out."""
+
+    clock: Clock
+    written: float
+    fresh: bool
+
+    def sent(self) -> None:
+        """Called one turn of the loop after the request was written: uvloop sends at the end of a turn, and a turn
+        with many pages in it is long."""
+        self.written = self.clock.monotonic()
+
+
 class _Request(aiohttp.ClientRequest):
     """Notes when the request went out, and whether its connection had been used before."""
 
@@ -145,9 +161,11 @@ class _Request(aiohttp.ClientRequest):
         self.reused = conn.protocol in self.seen
         if not self.reused:
             self.seen.add(conn.protocol)
-        response = await super().send(conn)
-        response.written = self.clock.monotonic()  # type: ignore[attr-defined]
-        return response
+        answer = await super().send(conn)
+        assert isinstance(answer, _Answer)
+        answer.clock, answer.fresh = self.clock, not self.reused
+        self.loop.call_soon(answer.sent)
+        return answer
 
 
 class _VettedNames(AbstractResolver):

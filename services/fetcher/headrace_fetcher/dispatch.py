@@ -154,7 +154,7 @@ class Dispatcher:
             answer = _crashed(job, error)
         finally:
             ended = self._clock.monotonic()
-            self.schedule.finished(job, ended, began_at(trip, ended))
+            self.schedule.finished(job, ended, _charged(trip, ended))
         self._note(answer, trip, ended - started)
         waited, latency = started - job.accepted, ended - started
         try:
@@ -182,12 +182,11 @@ class Dispatcher:
             self._meters.page()
 
 
-def began_at(trip: Trip, ended: float) -> float | None:
-    """From when the host's delay counts. A request may reach its server late (a new connection) and the next one early
-    (a kept one), so the start counts when it was written; if that is unknown, its end is the safe side."""
+def _charged(trip: Trip, ended: float) -> float | None:
+    """From when the host's delay counts; if that is not known, the end of the attempt is the safe side."""
     if not trip.asked:
         return None
-    return ended if trip.written is None else trip.written
+    return ended if trip.began is None else trip.began
 
 
 def _crashed(job: Job[Errand], error: Exception) -> Answer:

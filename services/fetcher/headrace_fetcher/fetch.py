@@ -49,8 +49,8 @@ class Trip:
     started: float
     asked: bool = True
     """False where nothing was sent to the host at all."""
-    written: float | None = None
-    """When the last request was on the wire: what the host's delay counts from. None: not known to have been."""
+    began: float | None = None
+    """When its server saw the last request: what the host's delay counts from. None: not known to have seen it."""
     status: int = 0
     received: int = 0
     """Bytes of bodies over the wire."""
@@ -74,10 +74,10 @@ class Client:
         if extra:
             headers = httpx.Headers([*headers.raw, *extra])
         request = httpx.Request("GET", parsed, headers=headers, extensions={"target": target})
-        trip.written, trip.status = None, 0
+        trip.began, trip.status = None, 0
         response = await self._transport.handle_async_request(request)
         try:
-            trip.written, trip.status = response.extensions["written"], response.status_code
+            trip.began, trip.status = response.extensions["began"], response.status_code
             trip.headers = response.headers.raw
             yield response
         finally:

@@ -4,6 +4,7 @@ One pool over many hosts looks through every connection on every request (up to 
 The name is resolved and vetted first, and the request made to that very address, with the name in Host and SNI.
 """
 
+import asyncio
 import ssl
 from collections import OrderedDict
 from collections.abc import AsyncIterator
@@ -14,7 +15,7 @@ import httpx
 
 from headrace_fetcher.faults import TransportFault
 from headrace_fetcher.resolver import Resolver
-from headrace_fetcher.transport import KEEP_ALIVE
+from headrace_fetcher.transport import KEEP_ALIVE, began_at
 from headrace_runtime.clock import Clock
 
 ADDRESSES = 3  # of one name, tried one after the other
@@ -96,12 +97,14 @@ class PerHostTransport(httpx.AsyncBaseTransport):
             request.method, request.url.copy_with(host=host), headers=request.headers, extensions=extensions
         )
         response = await pool.transport.handle_async_request(pinned)
+        answered = self._clock.monotonic()
+        began = began_at(trail.written or answered, answered, fresh=trail.fresh)
         assert isinstance(response.stream, httpx.AsyncByteStream)
         return httpx.Response(
             response.status_code,
             headers=response.headers,
             stream=_Stream(response.stream, pool),
-            extensions={**response.extensions, "written": trail.written},
+            extensions={**response.extensions, "began": began},
         )
 
     def _pool(self, origin: str) -> _Pool:
@@ -134,6 +137,7 @@ class _Trail:
         if event == "connection.connect_tcp.started":
             self.fresh = True
         elif event.endswith("send_request_headers.complete"):
+            await asyncio.sleep(0)  # uvloop sends at the end of a turn, and a turn with many pages in it is long
             self.written = self._clock.monotonic()
 
 

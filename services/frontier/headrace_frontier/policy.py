@@ -5,6 +5,8 @@ from typing import NamedTuple
 from headrace_schemas.messages import CrawlSettings
 from headrace_schemas.urls import MAX_URL, host_of, registrable_domain
 
+_HOSTS_CACHED = 10_000
+
 
 class Verdict(NamedTuple):
     allowed: bool
@@ -45,7 +47,7 @@ class Policy:
     def host(self, host: str) -> Verdict:
         verdict = self._hosts.get(host)
         if verdict is None:
-            if len(self._hosts) >= 100_000:
+            if len(self._hosts) >= _HOSTS_CACHED:
                 self._hosts.clear()
             verdict = self._hosts[host] = self._scope(host)
         return verdict

@@ -6,6 +6,7 @@ from typing import Any
 from headrace_frontier.circumstances import Circumstances
 from headrace_frontier.handler import FrontierHandler, Wiring
 from headrace_frontier.metrics import Metrics
+from headrace_frontier.tuning import Tuning
 from headrace_frontier.watch import Watcher
 from headrace_runtime.service import Parts, Service
 from headrace_runtime.streams.loops import run_serial
@@ -28,6 +29,7 @@ def build(settings: Settings, parts: Parts) -> Service:
         retry=settings.retry,
         robots=settings.robots,
         metrics=Metrics(parts.registry),
+        tuning=_tuning(settings.partitions),
         address=parts.address,
     )
 
@@ -56,6 +58,16 @@ def build(settings: Settings, parts: Parts) -> Service:
         stateful=True,
         background=(Watcher(circumstances, parts.streams).run,),
         status=status,
+    )
+
+
+def _tuning(partitions: int) -> Tuning:
+    """The caches are per lane, and one process may own every partition."""
+    usual = Tuning()
+    return Tuning(
+        hosts_cached=max(1_000, usual.hosts_cached // partitions),
+        origins_cached=max(1_000, usual.origins_cached // partitions),
+        robots_cached_bytes=max(1024 * 1024, usual.robots_cached_bytes // partitions),
     )
 
 

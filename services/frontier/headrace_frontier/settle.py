@@ -113,15 +113,16 @@ class Settle:
         if item.hop + 1 > self._tuning.max_hops:
             self._ledger.settle(turn, item, State.FAILED, "too_many_redirects")
             return
-        chain = (*item.chain, item.url)
-        if redirected.key == item.key:  # a slash, a parameter order: the same URL in another spelling
-            respelt = msgspec.structs.replace(item, url=redirected.to, hop=item.hop + 1, chain=chain, attempt=0)
-            self._again(respelt, host, turn, first=True)
-            return
         try:
+            target = self._partitioner.politeness_key(redirected.to)
             partition = self._partitioner.partition(redirected.to)
         except ValueError:
             self._ledger.settle(turn, item, State.FAILED, "bad_redirect")
+            return
+        chain = (*item.chain, item.url)
+        if redirected.key == item.key and target == host.name:  # a slash, a parameter order: another spelling
+            respelt = msgspec.structs.replace(item, url=redirected.to, hop=item.hop + 1, chain=chain, attempt=0)
+            self._again(respelt, host, turn, first=True)
             return
         link = Link(redirected.to, redirected.key, item.depth, item.referrer, item.hop + 1, chain)
         turn.redirects.setdefault(partition, []).append(link)

@@ -23,7 +23,8 @@ class Turn:
 
     @property
     def run(self) -> int:
-        return self.control.run
+        """At least 1: 0 is what a host never given up remembers."""
+        return max(1, self.control.run)
 
     @property
     def revision(self) -> int:

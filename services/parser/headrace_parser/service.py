@@ -62,7 +62,7 @@ def pool_of(
         settings.partitions,
         settings.politeness.key,
         own.memory,
-        tuple(map(str, sys.path)),
+        paths=tuple(map(str, sys.path)),
     )
     return ParserPool(
         hello,

@@ -114,3 +114,15 @@ async def closed(client: Any) -> None:
     except (TimeoutError, KafkaError, OSError):
         inner = client.client if isinstance(client, AIOKafkaProducer) else client._client
         await inner.close()
+    finally:
+        if isinstance(client, AIOKafkaProducer):
+            _hush(client)
+
+
+def _hush(producer: AIOKafkaProducer) -> None:
+    """A fenced producer leaves futures of its own with an error that nobody asks for, and asyncio logs each."""
+    accumulator, transactions = producer._message_accumulator, producer._txn_manager
+    batches = [*accumulator._pending_batches, *(batch for row in accumulator._batches.values() for batch in row)]
+    for future in (transactions._transaction_waiter, *(batch._drain_waiter for batch in batches)):
+        if future is not None and future.done() and not future.cancelled():
+            future.exception()

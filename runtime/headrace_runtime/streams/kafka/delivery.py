@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 from aiokafka import AIOKafkaProducer, TopicPartition
-from aiokafka.errors import KafkaError
+from aiokafka.errors import KafkaError, KafkaTimeoutError
 
 from headrace_runtime.clock import Clock
 from headrace_runtime.streams.kafka.client import MAX_MESSAGE
@@ -91,8 +91,13 @@ class Delivery:
         return ends
 
     async def _send(self, producer: AIOKafkaProducer, at: TopicPartition, batch: Any, size: int) -> Any:
+        future = None
         try:
-            future = await producer.send_batch(batch, at.topic, partition=at.partition)
+            while future is None:
+                try:
+                    future = await producer.send_batch(batch, at.topic, partition=at.partition)
+                except KafkaTimeoutError:  # still in line behind another batch, nothing of it was sent: an outage
+                    continue
         except BaseException:
             self._gate.leave(size)
             raise

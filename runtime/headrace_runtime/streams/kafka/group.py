@@ -2,7 +2,8 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any
 
 from aiokafka import ConsumerRebalanceListener, TopicPartition
 from aiokafka import errors as kafka
@@ -152,7 +153,7 @@ class KafkaMembership:
             return error
         finally:
             self._lanes.pop(lane.partition, None)
-            await self._close(lane)
+            await _to_its_end(self._close(lane))
 
     async def _confirmed(self) -> None:
         """Opening again fences the other side. So only once the group says that the partition is still ours; if it is
@@ -234,6 +235,16 @@ class KafkaMembership:
     def _fail(self, error: BaseException) -> None:
         self._error = self._error or error
         self._ended.set()
+
+
+async def _to_its_end(closing: Coroutine[Any, Any, None]) -> None:
+    """A lane that is cancelled while it closes would leave its producer and its files open."""
+    task = asyncio.create_task(closing)
+    try:
+        await asyncio.shield(task)
+    except asyncio.CancelledError:
+        await task
+        raise
 
 
 class _Listener(ConsumerRebalanceListener):  # type: ignore[misc]

@@ -12,7 +12,7 @@ from aiokafka.structs import OffsetAndMetadata
 
 from headrace_runtime.streams.kafka.errors import translate
 
-_TRIES = 50
+_TRIES = 100
 _PAUSE = 0.1  # seconds
 
 
