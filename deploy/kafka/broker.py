@@ -233,7 +233,7 @@ def answers(port: int, host: str = "127.0.0.1") -> bool:
     """True once it answers a request: an open port alone says little, the broker may be waiting for its quorum."""
     api_versions = struct.pack(">hhih", 18, 0, 1, -1)
     try:
-        with socket.create_connection((host, port), timeout=2) as connection:
+        with socket.create_connection((host, port), timeout=0.5) as connection:
             connection.sendall(struct.pack(">i", len(api_versions)) + api_versions)
             answer = connection.recv(10, socket.MSG_WAITALL)
     except OSError:

@@ -1,12 +1,14 @@
 """The desired state of the crawl as this process knows it: the latest row of `crawl.control`."""
 
-import asyncio
 from collections.abc import Callable
 
+from headrace_runtime.logs import get_logger
 from headrace_runtime.streams.seams import Streams, Table
 from headrace_schemas import codec
 from headrace_schemas.messages import Control, CrawlSettings
 from headrace_schemas.topics import CONTROL_KEY
+
+log = get_logger("control")
 
 
 class ControlWatch:
@@ -28,11 +30,18 @@ class ControlWatch:
         changed(self.now)
 
     async def at_least(self, revision: int) -> None:
-        """Returns once this process knows `revision`: a link may be ahead of the news of its own scope."""
-        while self.now.revision < revision:
-            await self._table.refresh()
-            if self.now.revision < revision:
-                await asyncio.sleep(0.05)
+        """Catches up if a message knows of a later revision than this process: its scope may be news here.
+
+        A revision is acknowledged before anything that carries it is sent, so reading the topic to its end is enough.
+        A message that still claims a later one is wrong about it, and must not hold up the others.
+        """
+        if self.now.revision >= revision:
+            return
+        await self._table.refresh()
+        if self.now.revision < revision:
+            log.seldom(
+                "ahead", 60.0, "a message of a revision that was never written", named=revision, known=self.now.revision
+            )
 
     async def close(self) -> None:
         await self._table.close()

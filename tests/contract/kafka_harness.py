@@ -19,7 +19,7 @@ class KafkaEngine:
     exact = False
     instances: Sequence[str] = ("a", "b")
     session = 6.0
-    kills = 12
+    kills = 10
     steps: Sequence[str] = tuple(
         _LANE + step
         for step in ("_step1_stage", "_step2_begin", "_step3_send", "_step4_offsets", "_step5_commit", "_step6_apply")

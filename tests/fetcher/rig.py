@@ -72,7 +72,7 @@ async def rig(
             resolver, new_ssl_context(), clock, connect_timeout=2.0, read_timeout=read, idle=idle
         )
     packer = Packer(3)
-    asker = Client(transport, user_agent("headrace", "1.2", "ops@example.org"))
+    asker = Client(transport, user_agent("headrace", "1.2", "ops@example.org"), clock)
     pages = PageFetcher(asker, Canonicaliser(), packer, clock, total_timeout=total, max_bytes=max_bytes)
     robots = RobotsFetcher(asker, clock, total_timeout=total, max_bytes=max_bytes)
     try:

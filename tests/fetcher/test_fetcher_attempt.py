@@ -9,7 +9,6 @@ from collections.abc import AsyncIterator
 import pytest
 import zstandard
 
-from headrace_fetcher.transport import ACCEPTING, began_at
 from headrace_schemas.messages import Failed, Fetched, FetchedPage, NotModified, Redirected, Refused, Robots
 from headrace_schemas.urls import Canonicaliser
 from tests.fetcher.hostile import PAGE, Hostile, bomb, hostile_server, html
@@ -266,27 +265,21 @@ async def test_a_name_is_reached_at_its_vetted_address(server: Hostile, fetcher:
 # ---- when a request counts as begun ----
 
 
-async def test_a_request_has_begun_once_it_was_written_not_when_it_was_begun_with(
-    server: Hostile, fetcher: Rig
-) -> None:
+async def test_the_moment_of_writing_lies_between_start_and_answer(server: Hostile, fetcher: Rig) -> None:
     for _ in range(3):
         await fetcher.fetch(server.url("/"))
-        began = fetcher.trip.began
-        assert began is not None
-        assert fetcher.trip.started <= began <= time.monotonic()
+        written = fetcher.trip.written
+        assert written is not None
+        assert fetcher.trip.started <= written <= fetcher.trip.answered <= time.monotonic()
         assert server.log[-1].at >= fetcher.trip.started
 
 
-def test_a_new_connection_is_given_time_to_be_noticed_but_not_for_ever() -> None:
-    assert began_at(10.0, 10.3, fresh=False) == 10.0
-    assert began_at(10.0, 10.02, fresh=True) == 10.02
-    assert began_at(10.0, 10.3, fresh=True) == 10.0 + ACCEPTING
-
-
 @pytest.mark.parametrize("path", ["/hangup", "/garbage"])
-async def test_a_request_without_an_answer_has_begun_at_no_known_time(server: Hostile, fetcher: Rig, path: str) -> None:
+async def test_a_request_without_an_answer_was_written_at_no_known_time(
+    server: Hostile, fetcher: Rig, path: str
+) -> None:
     await fetcher.fetch(server.url(path))
-    assert fetcher.trip.began is None
+    assert fetcher.trip.written is None
     assert fetcher.trip.asked
 
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headrace_fetcher.schedule import MEMORY, RECHECK, Job, Schedule
+from headrace_fetcher.schedule import LATENESS, MEMORY, RECHECK, Job, Schedule, Sighting
 
 EPSILON = 1e-9
 
@@ -54,7 +54,7 @@ class World:
             self.now = max(self.now, min(times))
             for entry in [entry for entry in self.under_way if entry[0] <= self.now]:
                 self.under_way.remove(entry)
-                self.clock.finished(entry[2], self.now, entry[1])
+                self.clock.finished(entry[2], self.now, Sighting(entry[1], entry[1]))
 
 
 # ---- what a host is owed ----
@@ -118,7 +118,7 @@ def test_what_a_host_is_owed_survives_its_lane() -> None:
     clock.add(job("h", 2.0), 10.0)
     (first,) = clock.due(10.0, always)
     clock.drop("lane")
-    clock.finished(first, 11.0, 10.5)
+    clock.finished(first, 11.0, Sighting(10.5, 10.5))
     clock.open("next", 11.0)
     clock.add(job("h", 2.0, lane="next"), 11.0)
     assert clock.due(12.9, always) == []
@@ -129,7 +129,7 @@ def test_a_longer_delay_learnt_from_robots_txt_counts_from_the_robots_request() 
     clock = schedule()
     clock.add(job("h", 1.0), 10.0)
     (robots,) = clock.due(10.0, always)
-    clock.finished(robots, 10.1, 10.0)
+    clock.finished(robots, 10.1, Sighting(10.0, 10.0))
     clock.due(12.0, always)
     clock.add(job("h", 20.0), 12.0)
     assert clock.due(29.9, always) == []
@@ -143,6 +143,40 @@ def test_an_attempt_that_asked_nothing_costs_the_host_nothing() -> None:
     (first,) = clock.due(10.0, always)
     clock.finished(first, 10.0, None)
     assert len(clock.due(10.0, always)) == 1
+
+
+@pytest.mark.parametrize(
+    ("answered", "ready"),
+    [
+        (20.05, 22.0),  # as quick as ever: seen when written
+        (20.12, 22.07),  # 70 ms later than the quickest: it may have lain unseen for so long
+        (21.0, 22.12),  # never more than a small part of the delay
+    ],
+)
+def test_an_answer_later_than_usual_may_mean_the_request_was_seen_late(answered: float, ready: float) -> None:
+    clock = schedule()
+    for _ in range(3):
+        clock.add(job("h", 2.0), 10.0)
+    (first,) = clock.due(10.0, always)
+    clock.finished(first, 10.5, Sighting(10.0, 10.05))
+    (second,) = clock.due(20.0, always)
+    clock.finished(second, answered, Sighting(20.0, answered))
+    assert clock.next_wakeup(answered) == pytest.approx(max(ready, answered))
+
+
+@settings(max_examples=60, deadline=None)
+@given(lateness=st.lists(st.floats(0.0, LATENESS / 2), max_size=30))
+def test_a_server_that_notices_requests_late_sees_no_gap_shorter_for_it(lateness: list[float]) -> None:
+    clock = schedule()
+    now, stamps = 10.0, []
+    for late in [0.0, *lateness]:
+        clock.add(job("h", 0.5), now)
+        while not (started := clock.due(now, always)):
+            now = clock.next_wakeup(now) or now
+        stamps.append(now + late)
+        answered = now + late + 0.02
+        clock.finished(started[0], answered, Sighting(now, answered))
+    assert all(after - before >= 0.5 - EPSILON for before, after in pairwise(stamps))
 
 
 # ---- the whole process ----
@@ -182,7 +216,7 @@ def test_hosts_share_a_full_process_fairly() -> None:
         order += [one.host for one in started]
         now += 1.0
         for one in started:
-            clock.finished(one, now, now)
+            clock.finished(one, now, Sighting(now, now))
     for turn in range(5):
         assert len(set(order[turn * 20 : turn * 20 + 20])) == 20
 
@@ -208,7 +242,7 @@ def test_a_turn_is_foretold_from_the_queue_before_it() -> None:
     assert clock.turn("h", 3.0, "lane", 10.0) == pytest.approx(22.0)
     (first,) = clock.due(10.0, always)
     assert clock.turn("h", 3.0, "lane", 10.0) == pytest.approx(22.0)
-    clock.finished(first, 10.2, 10.1)
+    clock.finished(first, 10.2, Sighting(10.1, 10.1))
     assert clock.turn("h", 3.0, "lane", 10.2) == pytest.approx(22.1)
 
 
@@ -220,7 +254,7 @@ def test_a_job_that_waited_too_long_is_given_back_with_the_time_its_host_is_free
     assert clock.next_wakeup(11.0) == pytest.approx(41.0)
     assert list(clock.expired(40.9)) == []
     assert [(given.item, free) for given, free in clock.expired(41.0)] == [("second", 41.0)]
-    clock.finished(first, 42.0, 11.0)
+    clock.finished(first, 42.0, Sighting(11.0, 11.0))
     assert clock.waiting == 0
 
 
@@ -250,7 +284,7 @@ def test_hosts_are_forgotten_once_they_are_owed_nothing() -> None:
     for number in range(100):
         clock.add(job(f"h{number}", 1.0), 10.0)
     for one in clock.due(10.0, always):
-        clock.finished(one, 10.5, 10.0)
+        clock.finished(one, 10.5, Sighting(10.0, 10.0))
     assert clock.hosts == 100
     clock.due(10.0 + MEMORY - 0.1, always)
     assert clock.hosts == 100

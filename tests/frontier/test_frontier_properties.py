@@ -28,6 +28,28 @@ def test_every_crawl_ends_with_every_url_settled(seed: int, partitions: int, cra
     assert totals["discovered"] >= 3
 
 
+@pytest.mark.parametrize(
+    ("seed", "partitions", "tuning", "limit", "by", "crash"),
+    [
+        (1059, 1, SMALL, 0, "domain", 0.0),  # the due index passed a host put back within a millisecond
+        (1111, 2, Tuning(), 30, "host", 0.0),
+        (
+            1175,
+            5,
+            Tuning(),
+            1,
+            "host",
+            0.4,
+        ),  # asked before the pool had heard from all, and was never told that it is spent
+    ],
+)
+def test_crawls_that_once_stood_still(
+    seed: int, partitions: int, tuning: Tuning, limit: int, by: str, crash: float
+) -> None:
+    totals = crawled(seed, partitions=partitions, tuning=tuning, max_pages=limit, by=by, crash=crash).totals()
+    assert totals["queued"] == totals["behind_budget"]
+
+
 @pytest.mark.parametrize("seed", range(6))
 def test_no_page_is_asked_for_before_the_robots_txt_of_its_origin_is_known(seed: int) -> None:
     world = crawled(seed, crash=0.1)

@@ -20,7 +20,7 @@ from yarl import URL
 
 from headrace_fetcher.faults import TransportFault
 from headrace_fetcher.resolver import Resolver
-from headrace_fetcher.transport import KEEP_ALIVE, began_at
+from headrace_fetcher.transport import KEEP_ALIVE
 from headrace_fetcher.vetting import Vetting
 from headrace_runtime.clock import Clock
 
@@ -62,12 +62,11 @@ class AiohttpTransport(httpx.AsyncBaseTransport):
         except (aiohttp.ClientError, OSError) as error:  # a timeout is an OSError too
             raise translate(error) from error
         assert isinstance(answer, _Answer)
-        began = began_at(answer.written, self._clock.monotonic(), fresh=answer.fresh)
         return httpx.Response(
             answer.status,
             headers=answer.raw_headers,
             stream=_Stream(answer),
-            extensions={"began": began, "http_version": _version(answer)},
+            extensions={"written": answer.written, "http_version": _version(answer)},
         )
 
     async def aclose(self) -> None:
@@ -138,11 +137,10 @@ class _HungUp(aiohttp.ClientError):
 
 
 class _Answer(aiohttp.ClientResponse):
-    """Knows how its request went out."""
+    """Knows when its request went out."""
 
     clock: Clock
     written: float
-    fresh: bool
 
     def sent(self) -> None:
         """Called one turn of the loop after the request was written: uvloop sends at the end of a turn, and a turn
@@ -163,7 +161,7 @@ class _Request(aiohttp.ClientRequest):
             self.seen.add(conn.protocol)
         answer = await super().send(conn)
         assert isinstance(answer, _Answer)
-        answer.clock, answer.fresh = self.clock, not self.reused
+        answer.clock = self.clock
         self.loop.call_soon(answer.sent)
         return answer
 

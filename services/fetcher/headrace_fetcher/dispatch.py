@@ -7,12 +7,13 @@ its lane is certainly ours.
 import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Protocol
 
 from headrace_fetcher.fetch import Answer, Trip
 from headrace_fetcher.meters import Meters
 from headrace_fetcher.robots import Hold
-from headrace_fetcher.schedule import RECHECK, Job, Schedule
+from headrace_fetcher.schedule import RECHECK, Job, Schedule, Sighting
 from headrace_runtime.clock import Clock, Deadline
 from headrace_runtime.logs import get_logger
 from headrace_runtime.streams.seams import Record
@@ -128,12 +129,16 @@ class Dispatcher:
             self._put_off(job, self._clock.now(), "stale")
             self._news.set()
             return
-        task = asyncio.create_task(self._serve(job, now))
+        trip = Trip(now)
+        task = asyncio.create_task(self._serve(job, trip))
         self._under_way[task] = job
         self._meters.active.set(len(self._under_way))
-        task.add_done_callback(self._ended)
+        task.add_done_callback(partial(self._ended, job, trip))
 
-    def _ended(self, task: "asyncio.Task[None]") -> None:
+    def _ended(self, job: Job[Errand], trip: Trip, task: "asyncio.Task[None]") -> None:
+        """However it ended: a task cancelled before its first step has run no line of its own, `finally` included."""
+        now = self._clock.monotonic()
+        self.schedule.finished(job, now, _sighting(trip, now))
         del self._under_way[task]
         self._meters.active.set(len(self._under_way))
         self._news.set()
@@ -146,21 +151,18 @@ class Dispatcher:
 
     # ---- one request ----
 
-    async def _serve(self, job: Job[Errand], started: float) -> None:
-        trip = Trip(started)
+    async def _serve(self, job: Job[Errand], trip: Trip) -> None:
+        customer = job.item.customer
         try:
-            answer = await self._attempt(job.item.task, trip, lambda until: self._hold(job.item.customer, until))
+            answer = await self._attempt(job.item.task, trip, lambda until: self._hold(customer, until))
         except Exception as error:
             answer = _crashed(job, error)
-        finally:
-            ended = self._clock.monotonic()
-            self.schedule.finished(job, ended, _charged(trip, ended))
-        self._note(answer, trip, ended - started)
-        waited, latency = started - job.accepted, ended - started
+        waited, latency = trip.started - job.accepted, self._clock.monotonic() - trip.started
+        self._note(answer, trip, latency)
         try:
-            job.item.customer.answered(job.item, answer, waited, latency)
+            customer.answered(job.item, answer, waited, latency)
         except Exception as error:  # an answer that cannot be encoded must not leave its offset open for ever
-            job.item.customer.answered(job.item, _crashed(job, error), waited, latency)
+            customer.answered(job.item, _crashed(job, error), waited, latency)
 
     async def _hold(self, customer: Customer, until: float) -> None:
         while True:
@@ -182,11 +184,11 @@ class Dispatcher:
             self._meters.page()
 
 
-def _charged(trip: Trip, ended: float) -> float | None:
-    """From when the host's delay counts; if that is not known, the end of the attempt is the safe side."""
+def _sighting(trip: Trip, ended: float) -> Sighting | None:
+    """Where it is not known when the request went out, the end of the attempt is the safe side."""
     if not trip.asked:
         return None
-    return ended if trip.began is None else trip.began
+    return Sighting(ended, ended) if trip.written is None else Sighting(trip.written, trip.answered)
 
 
 def _crashed(job: Job[Errand], error: Exception) -> Answer:

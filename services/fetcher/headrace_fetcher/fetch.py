@@ -49,8 +49,10 @@ class Trip:
     started: float
     asked: bool = True
     """False where nothing was sent to the host at all."""
-    began: float | None = None
-    """When its server saw the last request: what the host's delay counts from. None: not known to have seen it."""
+    written: float | None = None
+    """When the last request was on the wire; None: not known to have been."""
+    answered: float = 0.0
+    """When the headers of its answer were here."""
     status: int = 0
     received: int = 0
     """Bytes of bodies over the wire."""
@@ -60,8 +62,8 @@ class Trip:
 class Client:
     """Requests with our headers over a transport; shared by everything that asks."""
 
-    def __init__(self, transport: httpx.AsyncBaseTransport, agent: str) -> None:
-        self._transport = transport
+    def __init__(self, transport: httpx.AsyncBaseTransport, agent: str, clock: Clock) -> None:
+        self._transport, self._clock = transport, clock
         self._standing = h.standing(agent)
         self._origin = lru_cache(maxsize=8_192)(self._prepare)  # or it would take longer than all else here
 
@@ -74,10 +76,11 @@ class Client:
         if extra:
             headers = httpx.Headers([*headers.raw, *extra])
         request = httpx.Request("GET", parsed, headers=headers, extensions={"target": target})
-        trip.began, trip.status = None, 0
+        trip.written, trip.status = None, 0
         response = await self._transport.handle_async_request(request)
         try:
-            trip.began, trip.status = response.extensions["began"], response.status_code
+            trip.written, trip.answered = response.extensions["written"], self._clock.monotonic()
+            trip.status = response.status_code
             trip.headers = response.headers.raw
             yield response
         finally:

@@ -15,7 +15,7 @@ import httpx
 
 from headrace_fetcher.faults import TransportFault
 from headrace_fetcher.resolver import Resolver
-from headrace_fetcher.transport import KEEP_ALIVE, began_at
+from headrace_fetcher.transport import KEEP_ALIVE
 from headrace_runtime.clock import Clock
 
 ADDRESSES = 3  # of one name, tried one after the other
@@ -97,14 +97,12 @@ class PerHostTransport(httpx.AsyncBaseTransport):
             request.method, request.url.copy_with(host=host), headers=request.headers, extensions=extensions
         )
         response = await pool.transport.handle_async_request(pinned)
-        answered = self._clock.monotonic()
-        began = began_at(trail.written or answered, answered, fresh=trail.fresh)
         assert isinstance(response.stream, httpx.AsyncByteStream)
         return httpx.Response(
             response.status_code,
             headers=response.headers,
             stream=_Stream(response.stream, pool),
-            extensions={**response.extensions, "began": began},
+            extensions={**response.extensions, "written": trail.written},
         )
 
     def _pool(self, origin: str) -> _Pool:

@@ -36,7 +36,7 @@ class RobotsFetcher:
             outcome, target = await self._hop(url, trip, hop)
             if not target:
                 return Answer(outcome, headers=h.kept(trip.headers))
-            visited[host_of(url)] = trip.began or self._clock.monotonic()
+            visited[host_of(url)] = trip.written or self._clock.monotonic()
             url = target
             await hold(visited.get(host_of(url), float("-inf")) + task.delay)
         return Answer(Robots(trip.status), headers=h.kept(trip.headers))

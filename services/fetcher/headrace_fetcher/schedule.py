@@ -9,7 +9,7 @@ import heapq
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterator
 from itertools import count
-from typing import Generic, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 T = TypeVar("T")
 
@@ -18,6 +18,15 @@ MEMORY = 30.0
 one it was itself fetched under, and the first task that says so comes a little later."""
 RECHECK = 0.1
 """Seconds until a lane that may not start requests is asked again."""
+LATENESS = 0.06
+"""Share of the delay that a request may, at the most, be taken to have reached its server late."""
+
+
+class Sighting(NamedTuple):
+    """What is known of when a server saw a request: some time between these two."""
+
+    written: float
+    answered: float
 
 
 class Job(Generic[T]):
@@ -31,14 +40,16 @@ class Job(Generic[T]):
 
 
 class _Host(Generic[T]):
-    __slots__ = ("delay", "floor", "last", "name", "queue", "running", "wake")
+    __slots__ = ("delay", "floor", "last", "name", "queue", "quickest", "running", "wake")
 
     def __init__(self, name: str) -> None:
         self.name = name
         self.queue: deque[Job[T]] = deque()
         self.running: Job[T] | None = None
         self.last = float("-inf")
-        """When the last request began, as the server saw it."""
+        """When the server saw the last request, as far as can be told."""
+        self.quickest = 0.0
+        """Shortest time from a request to its answer; 0: none seen."""
         self.floor = float("-inf")
         """No start before this: one delay after the lane's opening."""
         self.delay = 0.0
@@ -48,6 +59,16 @@ class _Host(Generic[T]):
 
     def ready(self, delay: float) -> float:
         return max(self.last + delay, self.floor)
+
+    def seen(self, sighting: Sighting, delay: float) -> None:
+        """A request can lie unseen for a while (a new connection, a server out of breath) and the next one not: then
+        the server would see a gap shorter than the delay. What an answer took beyond the quickest one may have been
+        such a while, so the delay counts from after it, within reason."""
+        took = sighting.answered - sighting.written
+        late = min(took - self.quickest, LATENESS * delay)
+        self.last, self.delay = max(self.last, sighting.written + max(0.0, late)), delay
+        if took > 0.0:
+            self.quickest = min(self.quickest or took, took)
 
 
 class Bucket:
@@ -157,13 +178,13 @@ class Schedule(Generic[T]):
         self.running += 1
         return job
 
-    def finished(self, job: Job[T], now: float, began: float | None) -> None:
-        """`began`: the moment the gap counts from; None if nothing was requested."""
+    def finished(self, job: Job[T], now: float, sighting: Sighting | None) -> None:
+        """`sighting`: None if nothing was requested."""
         host = self._hosts[job.host]
         host.running = None
         self.running -= 1
-        if began is not None:
-            host.last, host.delay = max(host.last, began), job.delay
+        if sighting is not None:
+            host.seen(sighting, job.delay)
         if host.queue:
             self._push(host, max(now, host.ready(host.queue[0].delay)))
         else:

@@ -38,7 +38,7 @@ def build(settings: Settings, parts: Parts) -> Service:
     resolver = Resolver(vetting, clock)
     transport = _transport(settings, resolver, vetting, clock)
     packer = Packer(fetch.zstd_level)
-    client = Client(transport, user_agent(fetch.agent, _version(), settings.contact))
+    client = Client(transport, user_agent(fetch.agent, _version(), settings.contact), clock)
     pages = PageFetcher(
         client,
         Canonicaliser(settings.canonical),
