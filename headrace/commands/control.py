@@ -138,7 +138,8 @@ def reset(
     if not yes:
         if not sys.stdin.isatty():
             raise UsageError("reset deletes all pages and state: say --yes")
-        typer.confirm(f"Delete all pages and state in {workspace}?", abort=True)
+        what = f"{workspace} and the topics on {settings.streams.url}" if settings.kafka else str(workspace)
+        typer.confirm(f"Delete all pages and state in {what}? (stop its services first)", abort=True)
     asyncio.run(_reset(settings, place))
     print(f"{workspace} is empty")
 
@@ -148,7 +149,6 @@ async def _reset(settings: Settings, workspace: Workspace) -> None:
 
     if settings.kafka:
         from headrace_runtime.streams.kafka.topics import delete_topics
-
         from headrace_runtime.streams.open import brokers_of
 
         await delete_topics(brokers_of(settings.streams.url), settings.streams.prefix)

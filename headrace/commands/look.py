@@ -94,7 +94,6 @@ def show(
 
 def _body(detail: Any, workspace: Path, html: bool, text: bool) -> bytes:
     from headrace_parser.markdown import markdown_of
-
     from headrace_parser.page import text_of
     from headrace_storer.durable import NoSync
     from headrace_storer.store import Store

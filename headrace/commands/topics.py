@@ -20,7 +20,6 @@ def register(app: typer.Typer) -> None:
 def create(config: ConfigOption = None, workspace: WorkspaceOption = DEFAULT_WORKSPACE, set_: SetOption = None) -> None:
     """Make every topic that is not there yet."""
     from headrace_runtime.streams.kafka.topics import create_topics
-
     from headrace_runtime.streams.open import brokers_of
 
     settings, _ = load(config, set_)

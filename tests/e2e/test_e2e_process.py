@@ -83,6 +83,6 @@ def test_usr1_prints_what_it_is_doing_and_hup_reloads_what_can_be_reloaded(tmp_p
             until(lambda: "fetch.zstd_level" in crawler.tail(), what=crawler.tail())
             assert process.wait(60) == 0, crawler.tail()
             assert crawler.status()["fetched"] >= 50
-            assert not crawler.status()["queued"] == 0
+            assert crawler.status()["queued"] > 0
         finally:
             kill(process)

@@ -12,7 +12,7 @@ import pytest
 from deploy.kafka import __main__ as command
 from deploy.kafka import jars
 from deploy.kafka.broker import Broker, Ports, Quorum, answers, command_of, free_ports
-from headrace_runtime.streams.kafka.topics import create_topics, describe_topics
+from headrace_runtime.streams.kafka.topics import create_topics, delete_topics
 from headrace_schemas.topics import TOPICS
 
 
@@ -44,7 +44,7 @@ async def test_up_prints_the_address_as_its_last_line_starts_empty_each_time_and
         urls.append(capsys.readouterr().out.splitlines()[-1])
         pids.append(json.loads((cache / "broker.json").read_text())["pid"])
         brokers = [urls[-1].removeprefix("kafka://")]
-        assert await describe_topics(brokers, "") == []
+        assert await delete_topics(brokers, "") == []
         assert await create_topics(brokers, "", 1, 1) == list(TOPICS)
     _reap(pids[0])
     assert "kafka.Kafka" not in command_of(pids[0]), "the first one was ended"

@@ -11,7 +11,7 @@ import pytest
 
 from deploy.kafka.broker import free_ports
 from headrace_runtime.streams.kafka import client
-from headrace_runtime.streams.kafka.topics import create_topics, describe_topics
+from headrace_runtime.streams.kafka.topics import create_topics, delete_topics
 from headrace_schemas.errors import Unavailable
 from tests.kafka.place import Place
 
@@ -31,7 +31,7 @@ async def test_nobody_listening_is_said_in_one_line_that_names_the_address(tmp_p
         with pytest.raises(Unavailable, match=place.brokers[0]):
             await create_topics(place.brokers, "x.", 1, 1)
         with pytest.raises(Unavailable, match=place.brokers[0]):
-            await describe_topics(place.brokers, "x.")
+            await delete_topics(place.brokers, "x.")
         gc.collect()
     assert not [warning for warning in caught if "Unclosed" in str(warning.message)]
 

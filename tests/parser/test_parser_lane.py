@@ -148,7 +148,7 @@ async def test_a_stopping_lane_finishes_what_is_under_way_and_starts_nothing_mor
     lane = ScriptedLane([page(n, "?slow=0.05") for n in range(100)])
     async with running() as pool, served(lane, pool) as task:
         async with asyncio.timeout(20):
-            while not lane.done:  # noqa: ASYNC110 - workers change it
+            while not lane.done:
                 await asyncio.sleep(0.01)
         lane.stopping = Deadline(10.0)
         await task
@@ -162,7 +162,7 @@ async def test_a_drain_ends_at_its_deadline_and_late_replies_go_nowhere() -> Non
     async with running() as pool:
         async with served(lane, pool) as task:
             async with asyncio.timeout(20):
-                while not pool.busy:  # noqa: ASYNC110 - the lane's own task changes it
+                while not pool.busy:
                     await asyncio.sleep(0.01)
             lane.stopping = Deadline(0.1)
             await task
@@ -176,7 +176,7 @@ async def test_a_long_lane_does_not_starve_a_short_one() -> None:
     long, short = ScriptedLane([page(n, "?slow=0.02") for n in range(200)]), ScriptedLane([page(0)])
     async with running() as pool, served(long, pool):
         async with asyncio.timeout(20):
-            while not long.done:  # noqa: ASYNC110 - workers change it
+            while not long.done:
                 await asyncio.sleep(0.01)
         async with served(short, pool):
             await short.all_done()
@@ -232,7 +232,7 @@ async def test_on_a_log_pages_go_in_and_facts_and_links_come_out(tmp_path: Path)
 
 async def read_to_the_end(streams: Streams) -> None:
     edges = [("pages.fetched", "parser"), ("links.discovered", "frontier"), ("pages.parsed", "storer")]
-    while any(edge.committed < edge.end for edge in await streams.edges(edges)):  # noqa: ASYNC110
+    while any(edge.committed < edge.end for edge in await streams.edges(edges)):
         await asyncio.sleep(0.02)
 
 

@@ -40,7 +40,7 @@ def gone(pid: int) -> bool:
 
 async def until(condition: Callable[[], object], seconds: float = 20.0) -> None:
     async with asyncio.timeout(seconds):
-        while not condition():  # noqa: ASYNC110 - another process changes it
+        while not condition():
             await asyncio.sleep(0.01)
 
 

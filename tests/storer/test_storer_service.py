@@ -33,7 +33,7 @@ async def read_to_the_end(streams: Streams, service: Service) -> None:
     running = asyncio.create_task(membership.run())
     try:
         async with asyncio.timeout(30):
-            while any(edge.committed < edge.end for edge in await streams.edges(_edges())):  # noqa: ASYNC110
+            while any(edge.committed < edge.end for edge in await streams.edges(_edges())):
                 await asyncio.sleep(0.01)
     finally:
         await membership.stop(Deadline(5.0))

@@ -91,7 +91,7 @@ def files_no_longer_than(size: int) -> Iterator[None]:
 
 async def until(condition: Callable[[], bool], seconds: float = 10.0) -> None:
     async with asyncio.timeout(seconds):
-        while not condition():  # noqa: ASYNC110 (a counter in another thread's wake has no event)
+        while not condition():
             await asyncio.sleep(0.005)
 
 

@@ -15,7 +15,6 @@ from weakref import WeakSet
 import aiohttp
 import httpx
 from aiohttp.abc import AbstractResolver, ResolveResult
-from multidict import CIMultiDict
 from yarl import URL
 
 from headrace_fetcher.faults import TransportFault
@@ -54,9 +53,9 @@ class AiohttpTransport(httpx.AsyncBaseTransport):
         origin = str(request.url)
         target: bytes = request.extensions["target"]
         url = URL(origin[:-1] + target.decode("ascii"), encoded=True)
-        headers = CIMultiDict((name.decode("ascii"), value.decode("latin-1")) for name, value in request.headers.raw)
+        headers = [(name.decode("ascii"), value.decode("latin-1")) for name, value in request.headers.raw]
         if self._crowded(origin):
-            headers["Connection"] = "close"
+            headers.append(("Connection", "close"))
         try:
             answer = await session.request(request.method, url, headers=headers, allow_redirects=False)
         except (aiohttp.ClientError, OSError) as error:  # a timeout is an OSError too

@@ -1,7 +1,9 @@
 """Clients of one cluster: started within a bound, closed within a bound, never left half open."""
 
 import asyncio
-from collections.abc import Sequence
+import logging
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
@@ -93,8 +95,9 @@ class Cluster:
 
     async def _started(self, client: Any) -> Any:
         try:
-            async with asyncio.timeout(_OPEN_SECONDS):
-                await client.start()
+            with _unlogged():
+                async with asyncio.timeout(_OPEN_SECONDS):
+                    await client.start()
         except (KafkaError, OSError, TimeoutError) as error:
             await closed(client)
             why = "it does not answer in time" if isinstance(error, TimeoutError) else str(error)
@@ -103,6 +106,21 @@ class Cluster:
             await closed(client)
             raise
         return client
+
+
+@contextmanager
+def _unlogged() -> Iterator[None]:
+    """aiokafka logs a line for every address that does not answer; the error that follows says it once."""
+    logger = logging.getLogger("aiokafka")
+    logger.addFilter(_nothing)
+    try:
+        yield
+    finally:
+        logger.removeFilter(_nothing)
+
+
+def _nothing(record: logging.LogRecord) -> bool:
+    return False
 
 
 async def closed(client: Any) -> None:

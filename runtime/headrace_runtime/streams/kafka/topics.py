@@ -4,33 +4,19 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any
 
-from aiokafka import TopicPartition
 from aiokafka import errors as kafka
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
-from msgspec import Struct
 
 from headrace_runtime.clock import SystemClock
-from headrace_runtime.streams.kafka import offsets
 from headrace_runtime.streams.kafka.client import MAX_MESSAGE, Cluster, closed
 from headrace_runtime.streams.kafka.errors import translate
 from headrace_schemas.errors import FatalError, LayoutMismatch, Unavailable
-from headrace_schemas.topics import DAY, EDGES, TOPICS, Topic
+from headrace_schemas.topics import DAY, TOPICS, Topic
 
 TOMBSTONES_KEPT = 7 * DAY
 """Seconds a deletion stays in the changelog: a copy of the state older than that would not see it."""
 _ANSWER_SECONDS = 30.0
 _EXISTS = 36  # TOPIC_ALREADY_EXISTS
-
-
-class TopicRow(Struct, frozen=True):
-    """One line of `headrace topics show`."""
-
-    topic: str
-    partitions: int
-    records: int
-    """Offsets between begin and end: markers of transactions are among them."""
-    lag: dict[str, int]
-    """Per group."""
 
 
 async def create_topics(bootstrap: Sequence[str], prefix: str, partitions: int, replication: int) -> list[str]:
@@ -49,17 +35,23 @@ async def create_topics(bootstrap: Sequence[str], prefix: str, partitions: int, 
         await closed(admin)
 
 
-async def describe_topics(bootstrap: Sequence[str], prefix: str) -> list[TopicRow]:
+async def delete_topics(bootstrap: Sequence[str], prefix: str) -> list[str]:
+    """All of ours; → those that were there. The broker forgets with them what groups had read. Nobody may be reading:
+    a service that does ends with an error."""
     cluster = Cluster(bootstrap, prefix, 1, SystemClock())
     admin = await cluster.admin()
-    consumer = None
     try:
-        consumer = await cluster.lookup(committed=False)
-        return await _rows(admin, consumer, cluster)
+        there = list(await existing(admin, cluster))
+        if there:
+            await admin.delete_topics([cluster.named(name) for name in there])
+        async with asyncio.timeout(_ANSWER_SECONDS):
+            while await existing(admin, cluster):
+                await asyncio.sleep(0.1)
+        return there
+    except (kafka.KafkaError, TimeoutError) as error:
+        raise translate(error, "deleting topics") from error
     finally:
         await closed(admin)
-        if consumer is not None:
-            await closed(consumer)
 
 
 async def existing(admin: AIOKafkaAdminClient, cluster: Cluster) -> dict[str, int]:
@@ -138,32 +130,3 @@ async def _answering(cluster: Cluster) -> None:
         raise Unavailable(f"the new topics do not answer within {_ANSWER_SECONDS:.0f} s") from None
     finally:
         await closed(consumer)
-
-
-async def _rows(admin: AIOKafkaAdminClient, consumer: Any, cluster: Cluster) -> list[TopicRow]:
-    there = await existing(admin, cluster)
-    every = [TopicPartition(cluster.named(name), number) for name, count in there.items() for number in range(count)]
-    groups = {group for _, group in EDGES}
-    read = {group: await offsets.committed(admin, cluster.named(group), every) for group in groups}
-    begins, ends = await offsets.begins(consumer, every), await offsets.ends(consumer, every)
-
-    def lag(name: str, group: str) -> int:
-        total = 0
-        for at in _of(every, cluster, name):
-            found = read[group].get(at)
-            total += ends[at] - (found.offset if found else begins[at])
-        return total
-
-    return [
-        TopicRow(
-            name,
-            count,
-            sum(ends[at] - begins[at] for at in _of(every, cluster, name)),
-            {group: lag(name, group) for group in TOPICS[name].readers},
-        )
-        for name, count in there.items()
-    ]
-
-
-def _of(every: list[TopicPartition], cluster: Cluster, name: str) -> list[TopicPartition]:
-    return [at for at in every if at.topic == cluster.named(name)]
