@@ -18,7 +18,7 @@ MEMORY = 30.0
 one it was itself fetched under, and the first task that says so comes a little later."""
 RECHECK = 0.1
 """Seconds until a lane that may not start requests is asked again."""
-LATENESS = 0.06
+LATENESS = 0.2
 """Share of the delay that a request may, at the most, be taken to have reached its server late."""
 
 
