@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
-from headrace import __version__, socket
+from headrace import socket
 from headrace.completion import Scan, complete
 from headrace.compose import BUILDERS, Opened, build, opened
-from headrace.invocation import how_to
 from headrace.progress import View, view_for
 from headrace.reload import Reloader
+from headrace.report import print_banner, print_summary
 from headrace.seeding import Seeder, need_contact, read_seeds
-from headrace.status import Status, as_json, status_of
+from headrace.status import as_json, status_of
 from headrace.workspace import Workspace
 from headrace_runtime.clock import Deadline, SystemClock
 from headrace_runtime.endpoint import Endpoint, new_registry
@@ -265,51 +265,3 @@ async def plant(opened: Opened, settings: Settings, seeds: list[str]) -> int:
     count = await Seeder(opened.streams, settings, control).seeds(seeds)
     await opened.desired.seeded()
     return count
-
-
-def user_agent(settings: Settings) -> str:
-    contact = f" (+{settings.contact})" if settings.contact else ""
-    return f"{settings.fetch.agent}/{__version__}{contact}"
-
-
-def print_banner(settings: Settings, workspace: Workspace, control: Control, address: str, out: TextIO) -> None:
-    scope = control.settings
-    roots = ", ".join(scope.scope_roots[:5]) + (" …" if len(scope.scope_roots) > 5 else "")
-    limits = [f"depth {scope.max_depth}"] + ([f"{scope.max_pages:,} pages"] if scope.max_pages else [])
-    lines = [
-        ("user agent", user_agent(settings)),
-        ("scope", "any host" if scope.scope_mode == "all" else f"the seeds' {scope.scope_mode}s: {roots}"),
-        ("limits", ", ".join(limits)),
-        ("delay", f"{scope.delay:g} s between two requests to a host, or what its robots.txt asks for"),
-        ("robots.txt", "obeyed (RFC 9309); a host whose robots.txt cannot be had is not crawled"),
-        ("topics", settings.streams.url),
-        ("pages go to", str(workspace.root)),
-    ]
-    if address:
-        lines.append(("metrics", f"http://{address}/metrics"))
-    if control.mode == "paused":
-        lines.append(("paused", f"`{how_to('resume', workspace.root)}` goes on"))
-    print(f"headrace {__version__}", file=out)
-    for name, value in lines:
-        print(f"  {name:<12} {value}", file=out)
-    out.flush()
-
-
-def print_summary(status: Status, workspace: Workspace, seconds: float, how: str, out: TextIO) -> None:
-    word = how or ("complete" if status.complete else "stopped")
-    print(
-        f"\n{word}: {status.fetched:,} pages fetched, {status.redirected:,} redirected, {status.failed:,} failed, "
-        f"{status.refused:,} refused, {status.queued + status.in_flight:,} still queued; {seconds:.1f} s",
-        file=out,
-    )
-    for title, table in (
-        ("failed", status.failed_by),
-        ("refused", status.refused_by),
-        ("out of scope", status.rejected),
-    ):
-        if table:
-            print(f"  {title}: " + ", ".join(f"{name} {n:,}" for name, n in table.items()), file=out)
-    if not status.complete:
-        print("  go on:              run the same command again", file=out)
-    print(f"  look at the pages:  {how_to('pages', workspace.root)}", file=out)
-    print(f"  one of them:        {how_to('show URL', workspace.root)}", file=out, flush=True)
