@@ -24,7 +24,7 @@ from headrace_runtime.service import Parts
 from headrace_runtime.slots import claim
 from headrace_runtime.streams.metered import watch_lag
 from headrace_runtime.supervisor import Supervisor
-from headrace_schemas.errors import UsageError
+from headrace_schemas.errors import Unavailable, UsageError
 from headrace_schemas.messages import Control, Link
 from headrace_schemas.settings import Settings
 from headrace_schemas.topics import EDGES
@@ -146,22 +146,32 @@ class Crawl:
         return code
 
     async def _watch(self, view: View) -> int:
-        """Looks again and again, until there is a reason to end."""
-        while True:
-            scan = await self._opened.scanner.scan()
-            self._scans = [*self._scans[-1:], scan]
-            view.update(status_of(scan, False))
-            if self._signals.stop.is_set():
-                return 130
-            await self._obey_files()
-            await self._obey_reload()
-            if scan.control and scan.control.mode == "stopping":
-                await self._drain()
-                return 0
-            if complete(self._scans):
-                await self._opened.desired.completed()
-                return 0
+        """Looks again and again, until there is a reason to end. A broker that is away for a while is none."""
+        while not self._signals.stop.is_set():
+            try:
+                code = await self._look(view)
+            except Unavailable as error:
+                log.seldom("unavailable", 30.0, "cannot see how far the crawl is, trying again", why=str(error))
+                code = None
+            if code is not None:
+                return code
             await self._sleep(SCAN_EVERY[self._settings.kafka])
+        return 130
+
+    async def _look(self, view: View) -> int | None:
+        """→ the exit code, if it is over."""
+        scan = await self._opened.scanner.scan()
+        self._scans = [*self._scans[-1:], scan]
+        view.update(status_of(scan, False))
+        await self._obey_files()
+        await self._obey_reload()
+        if scan.control and scan.control.mode == "stopping":
+            await self._drain()
+            return 0
+        if complete(self._scans):
+            await self._opened.desired.completed()
+            return 0
+        return None
 
     async def _sleep(self, seconds: float) -> None:
         try:

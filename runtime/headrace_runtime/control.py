@@ -1,14 +1,18 @@
 """The desired state of the crawl as this process knows it: the latest row of `crawl.control`."""
 
+import asyncio
 from collections.abc import Callable
 
 from headrace_runtime.logs import get_logger
 from headrace_runtime.streams.seams import Streams, Table
 from headrace_schemas import codec
+from headrace_schemas.errors import Unavailable
 from headrace_schemas.messages import Control, CrawlSettings
 from headrace_schemas.topics import CONTROL_KEY
 
 log = get_logger("control")
+
+RETRY = 0.5  # seconds before the table is asked again
 
 
 class ControlWatch:
@@ -37,11 +41,20 @@ class ControlWatch:
         """
         if self.now.revision >= revision:
             return
-        await self._table.refresh()
+        await self._refreshed()
         if self.now.revision < revision:
             log.seldom(
                 "ahead", 60.0, "a message of a revision that was never written", named=revision, known=self.now.revision
             )
+
+    async def _refreshed(self) -> None:
+        """Waits as long as it takes: judging by an old scope would turn links away for good."""
+        while True:
+            try:
+                return await self._table.refresh()
+            except Unavailable as error:
+                log.seldom("unavailable", 60.0, "waiting for the desired state", why=str(error))
+                await asyncio.sleep(RETRY)
 
     async def close(self) -> None:
         await self._table.close()
