@@ -237,3 +237,23 @@ def test_one_good_answer_closes_the_breaker() -> None:
     world.run()
     assert world.totals()["fetched"] == 5
     assert world.reasons("failed_by") == {"http": 15}
+
+
+def test_bad_pages_tried_again_do_not_make_a_dead_host() -> None:
+    web = {f"{A}/{n}": page() for n in range(6)} | {f"{A}/{n}": Page((failing(500),)) for n in range(6, 9)}
+    world = World(web)
+    world.seed(*web)
+    world.run()
+    assert world.totals()["fetched"] == 6
+    assert world.reasons("failed_by") == {"http": 3}
+    assert max(world.asked.values()) == 3
+
+
+def test_a_host_in_doubt_is_asked_for_something_new_before_a_retry() -> None:
+    slow = [f"{A}/{n}" for n in range(4)]
+    web = {url: Page((failing(0, "timeout"),)) for url in slow} | {f"{A}/4": page()}
+    world = World(web, retry=RetrySettings(base=0.0, cap=0.0))  # due at once, as after a long wait for an answer
+    world.seed(*web)
+    world.run()
+    assert [task.url for _, task, _ in world.log[1:6]] == [*slow, f"{A}/4"]
+    assert world.reasons("failed_by") == {"timeout": 4}

@@ -9,6 +9,7 @@ from typing import assert_never
 
 import xxhash
 
+from headrace_frontier import breaker
 from headrace_frontier.budget import Budget
 from headrace_frontier.due import DueIndex
 from headrace_frontier.hosts import Host
@@ -105,12 +106,15 @@ class Release:
         visit = Visit(self._room(host))
         if visit.room <= 0 and host.given_up != turn.run:
             return None
-        if self._walk_delayed(turn, host, visit):
-            self._walk_ready(turn, host, visit)
+        # Retries first, as they are older; but a host in doubt is judged by what it was not asked for yet.
+        walks = [self._walk_delayed, self._walk_ready]
+        for walk in reversed(walks) if breaker.in_doubt(host) else walks:
+            if not walk(turn, host, visit):
+                break
         return visit.wake
 
     def _walk_delayed(self, turn: Turn, host: Host, visit: Visit) -> bool:
-        """→ whether the ready ones may be looked at too."""
+        """→ whether others may be looked at too."""
         line, queue = host.delayed, self._ledger.delayed
         if not line.count:
             return True
@@ -134,10 +138,11 @@ class Release:
             visit.again(max(turn.now, due_of(line.head)))
         return not stopped
 
-    def _walk_ready(self, turn: Turn, host: Host, visit: Visit) -> None:
+    def _walk_ready(self, turn: Turn, host: Host, visit: Visit) -> bool:
+        """→ whether others may be looked at too."""
         line, queue = host.ready, self._ledger.ready
         if not line.count:
-            return
+            return True
         kept: bytes | None = None
         left = 0
         stopped = False
@@ -153,6 +158,7 @@ class Release:
         queue.advance(host.id, line, kept)
         if line.count > left and not stopped:
             visit.again(turn.now)  # pushed in this unit: not met yet
+        return not stopped
 
     def _one(self, turn: Turn, host: Host, visit: Visit, place: bytes, item: Item) -> Fate:
         if turn.unfetched >= self._tuning.unfetched:

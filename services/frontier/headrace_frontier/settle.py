@@ -78,8 +78,7 @@ class Settle:
                 self._redirected(lease, host, outcome, turn)
             case Failed():
                 if breaker.is_fault(outcome):
-                    breaker.failed(host, lease.released_at, turn.now, turn.run, self._tuning)
-                    self._hold(host, outcome, turn)
+                    self._fault(lease, host, outcome, turn)
                 elif outcome.status:
                     self._answered(lease, host, result, turn)
                 self._failed(lease, host, outcome, turn)
@@ -96,6 +95,12 @@ class Settle:
         breaker.answered(host)
         turnaround = turn.now - lease.released_at - result.waited
         host.measured(turnaround, result.latency_ms / 1000, lease.delay, self._tuning.host_window)
+
+    def _fault(self, lease: Lease, host: Host, failed: Failed, turn: Turn) -> None:
+        host.window = 1
+        if breaker.is_news(failed, lease.item.attempt):
+            breaker.failed(host, lease.released_at, turn.now, turn.run, self._tuning)
+        self._hold(host, failed, turn)
 
     def _hold(self, host: Host, failed: Failed, turn: Turn) -> None:
         """429 and 503 with Retry-After speak for the host (RFC 6585 section 4, RFC 9110 section 10.2.3)."""
