@@ -13,7 +13,7 @@ import pytest
 
 from benchmarks.web.running import RunningWeb
 from benchmarks.web.spec import Redirects, WebSpec
-from tests.e2e.crawls import Crawler, Rows, check_exact, until
+from tests.e2e.crawls import Crawler, Rows, check_exact, pages_asked, until
 from tests.headrace_command import start
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
@@ -162,3 +162,14 @@ def test_pause_and_resume_reach_the_fleet_through_the_topics(tmp_path: Path, kaf
         assert running.crawler.run("resume").returncode == 0
         running.wait_complete()
         check_exact(web, running.crawler.rows(), running.crawler.workspace, web.seeds(10))
+
+
+def test_max_pages_is_met_exactly_with_two_frontiers(tmp_path: Path, kafka_url: str) -> None:
+    services = ("frontier", "frontier", "fetcher", "parser", "storer")
+    with RunningWeb(WebSpec(hosts=20, pages=20)) as web, fleet(tmp_path, kafka_url, 0, services) as running:
+        running.crawler.environment["HEADRACE_LIMITS__MAX_PAGES"] = "137"
+        assert running.crawler.run("seed", *web.seeds(20)).returncode == 0
+        running.wait_complete()
+        assert running.crawler.status()["fetched"] == 137
+        assert len(pages_asked(web)) == 137
+        assert len(running.crawler.rows()) == 137
