@@ -1,5 +1,6 @@
 """The command as this user can type it: one that was started as `.venv/bin/headrace` is not on their path."""
 
+import shlex
 import shutil
 import sys
 from pathlib import Path
@@ -8,8 +9,8 @@ _DEFAULT = Path("workspace")
 
 
 def how_to(words: str, workspace: Path) -> str:
-    where = "" if workspace == _DEFAULT else f" --workspace {workspace}"
-    return f"{_program()} {words}{where}"
+    where = "" if workspace == _DEFAULT else f" --workspace {shlex.quote(str(workspace))}"
+    return f"{shlex.quote(_program())} {words}{where}"
 
 
 def _program() -> str:
