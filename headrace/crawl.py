@@ -23,6 +23,7 @@ from headrace_runtime.process import Signals
 from headrace_runtime.service import Parts
 from headrace_runtime.slots import claim
 from headrace_runtime.streams.metered import watch_lag
+from headrace_runtime.streams.open import brokers_of
 from headrace_runtime.supervisor import Supervisor
 from headrace_schemas.errors import Unavailable, UsageError
 from headrace_schemas.messages import Control, Link
@@ -37,6 +38,14 @@ log = get_logger("crawl")
 
 SCAN_EVERY = {False: 0.2, True: 1.0}  # seconds between two looks: embedded, on Kafka
 DRAIN_EDGES = ("pages.fetched", "fetch.results", "pages.parsed")
+
+
+async def _make_topics(settings: Settings) -> None:
+    """One command is to be enough here too; in a fleet `headrace topics create` is a step of its own."""
+    from headrace_runtime.streams.kafka.topics import create_topics
+
+    streams = settings.streams
+    await create_topics(brokers_of(streams.url), streams.prefix, settings.partitions, streams.replication)
 
 
 @dataclass(frozen=True)
@@ -58,6 +67,8 @@ async def crawl(
     if not seeds and not settings.kafka and not workspace.exists:
         raise UsageError("no seeds: headrace crawl URL… (or --seeds-file F, or `seeds` in the configuration)")
     workspace.make()
+    if settings.kafka:
+        await _make_topics(settings)
     slot = claim(workspace.root, "crawl", settings.streams.instance) if settings.kafka else None
     state, instance = (slot.path, slot.instance) if slot else (None, "")
     try:

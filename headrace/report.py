@@ -48,6 +48,8 @@ def print_summary(status: Status, workspace: Workspace, seconds: float, how: str
     ):
         if table:
             print(f"  {title}: " + ", ".join(f"{name} {n:,}" for name, n in table.items()), file=out)
+    if status.refused_by.get("address"):
+        print("  not public:         addresses that were refused are opened with --allow-private CIDR", file=out)
     if not status.complete:
         print("  go on:              run the same command again", file=out)
     print(f"  look at the pages:  {how_to('pages', workspace.root)}", file=out)

@@ -250,5 +250,6 @@ def test_private_addresses_are_refused_unless_opened(tmp_path: Path) -> None:
         crawler = Crawler(tmp_path)
         done = crawler.run("crawl", *web.seeds(), "--contact", "me@example.org")
         assert done.returncode == 0, done.stderr
+        assert "--allow-private" in done.stdout
         assert not web.requests()
         assert crawler.status()["fetched"] == 0

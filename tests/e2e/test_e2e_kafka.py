@@ -113,7 +113,8 @@ def test_the_same_seeds_give_the_same_pages_on_both_engines(tmp_path: Path, kafk
 
 
 def test_crawl_runs_all_services_on_kafka_and_ends_by_itself(tmp_path: Path, kafka_url: str) -> None:
-    with RunningWeb(WebSpec(hosts=8, pages=10)) as web, fleet(tmp_path, kafka_url, 0, services=()) as running:
+    running = Fleet(tmp_path, kafka_url, 0)
+    with RunningWeb(WebSpec(hosts=8, pages=10)) as web:  # it makes its topics by itself
         assert running.crawler.crawl(web.seeds(), "--delay", "0") == 0, running.crawler.tail()
         check_exact(web, running.crawler.rows(), running.crawler.workspace)
         asked = len(web.requests())
