@@ -1,6 +1,5 @@
 """What a person sees while a crawl runs: a live panel on a terminal, plain lines otherwise."""
 
-import sys
 import time
 from collections import deque
 from collections.abc import Callable
@@ -99,7 +98,3 @@ def _busiest(status: Status) -> str:
     if not status.busiest:
         return ""
     return "  busiest " + ", ".join(f"{host} {n:,}" for host, n in status.busiest[:3])
-
-
-def stdout() -> TextIO:
-    return sys.stdout

@@ -2,13 +2,13 @@
 
 import json
 import os
+import sys
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from headrace.workspace import Workspace
 from headrace_runtime import config, logs
 from headrace_schemas.errors import UsageError
 from headrace_schemas.settings import Settings
@@ -46,12 +46,6 @@ def _text(value: object) -> str:
     return value if isinstance(value, str) else json.dumps(value)
 
 
-def open_workspace(path: Path) -> Workspace:
-    return Workspace(path)
-
-
 def start_logs(settings: Settings, default: str, level: str | None = None) -> None:
-    import sys
-
     format = default if settings.log.format == "auto" else settings.log.format
     logs.setup("json" if format == "json" else "human", level or settings.log.level, sys.stderr)
