@@ -4,6 +4,7 @@ import logging
 from collections.abc import Callable
 
 from headrace_runtime.config import flatten
+from headrace_runtime.config_fields import fields
 from headrace_runtime.logs import get_logger
 from headrace_schemas.errors import HeadraceError
 from headrace_schemas.settings import Settings
@@ -11,11 +12,9 @@ from headrace_schemas.settings import Settings
 log = get_logger("config")
 
 CRAWL_WIDE = (
-    "scope.mode",
-    "limits.max_pages",
-    "limits.max_depth",
-    "limits.max_backlog",
-    "politeness.delay",
+    *(name for name in fields() if name.startswith("scope.")),
+    *("limits.max_pages", "limits.max_depth", "limits.max_backlog", "limits.host_pages", "limits.host_bytes"),
+    *("limits.group_pages", "politeness.delay", "politeness.hosts"),
 )
 """Take effect through `crawl.control`: a running `crawl` publishes them, in a fleet `headrace seed`."""
 

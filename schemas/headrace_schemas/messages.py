@@ -84,6 +84,12 @@ class FetchTask(Struct, frozen=True, array_like=True, tag="task"):
     page_type: str = "page"
     chain: tuple[str, ...] = ()
     run: int = 0
+    connections: int = 1
+    """Requests to `host` that may be under way at once; more than one only where a setting names the host."""
+    max_bytes: int = 0
+    """Bytes of body that are left in a budget; 0: only the fetcher's own cap counts."""
+    store: bool = True
+    """False: its links are followed, its body is not kept."""
 
 
 # ---- pages.fetched -------------------------------------------------------------------------------
@@ -120,6 +126,8 @@ class FetchedPage(Struct, frozen=True, tag="page"):
     protocol: str = ""
     chain: tuple[str, ...] = ()
     run: int = 0
+    store: bool = True
+    """False: only its links are wanted. The row has no body."""
 
 
 class NotModified(Struct, frozen=True, tag="not_modified"):
@@ -206,6 +214,9 @@ FAILURES = {
     "tls": "the certificate or the TLS handshake was refused",
     "protocol": "what the server sent is not HTTP, or broke off",
     "too_large": "the body is larger than the cap",
+    "over_budget": "the body is larger than what is left of its host's bytes",
+    "too_slow": "the body came slower than the least rate",
+    "headers": "more or longer headers than are read",
     "decode": "the content encoding is broken or unknown",
     "not_html": "the media type is not wanted",
     "bad_redirect": "a redirect without a usable Location",
@@ -215,6 +226,17 @@ FAILURES = {
     "poison": "the task could not be read",
     "crashed": "fetching it raised an unexpected error",
 }
+
+
+class Phases(Struct, frozen=True, array_like=True):
+    """Where the time of an attempt went, in milliseconds."""
+
+    connect: int = -1
+    """Name, TCP and TLS; 0 on a kept connection, -1 where the client cannot tell it from `first_byte`."""
+    first_byte: int = 0
+    """From there to the headers of the answer."""
+    body: int = 0
+    """From the headers to the last byte."""
 
 
 class FetchResult(Struct, frozen=True, array_like=True, tag="result"):
@@ -237,6 +259,29 @@ class FetchResult(Struct, frozen=True, array_like=True, tag="result"):
     headers: tuple[tuple[str, str], ...] = ()
     chain: tuple[str, ...] = ()
     run: int = 0
+    host: str = ""
+    """The politeness key it was asked under."""
+    asked_at: float = 0.0
+    """When the (last) request was on the wire; 0: nothing was sent."""
+    delay: float = 0.0
+    """Seconds that were owed since the request to `host` before it."""
+    hops: tuple[tuple[str, float], ...] = ()
+    """Requests of the same attempt before that one (a robots.txt's redirects): host, and when."""
+    received: int = 0
+    """Bytes of body over the wire."""
+    protocol: str = ""
+    proxy_id: str = ""
+    phases: Phases = Phases()
+
+    @property
+    def status(self) -> int:
+        """HTTP status; 0 if there was no answer."""
+        return getattr(self.outcome, "status", 0)
+
+    @property
+    def status_class(self) -> str:
+        """2xx … 5xx, or `none` if there was no answer."""
+        return f"{self.status // 100}xx" if self.status else "none"
 
 
 # ---- pages.parsed --------------------------------------------------------------------------------
@@ -325,6 +370,10 @@ class Progress(Struct, frozen=True, tag="progress"):
     """When the earliest waiting host may be asked again; 0: nothing waits."""
     busiest: tuple[tuple[str, int], ...] = ()
     """Hosts with the longest queues, a few."""
+    next_host: str = ""
+    """The host that `next_due` is of."""
+    next_why: str = ""
+    """What it waits for: breaker | retry_after | robots | retry; empty: only its turn."""
 
     @property
     def discovered(self) -> int:
@@ -344,6 +393,22 @@ class CrawlSettings(Struct, frozen=True):
     agent: str = "headrace"
     """Product token that robots.txt groups are matched against."""
     max_backlog: int = 2000
+    scope_hosts: tuple[str, ...] = ()
+    scope_domains: tuple[str, ...] = ()
+    scope_deny_hosts: tuple[str, ...] = ()
+    scope_allow: tuple[str, ...] = ()
+    scope_deny: tuple[str, ...] = ()
+    page_types: tuple[str, ...] = ()
+    follow_only: tuple[str, ...] = ()
+    group: str = ""
+    low_priority: tuple[str, ...] = ()
+    host_pages: int = 0
+    host_bytes: int = 0
+    group_pages: tuple[str, ...] = ()
+    polite_hosts: tuple[str, ...] = ()
+    """`politeness.hosts`."""
+    max_body: int = 10 * 1024 * 1024
+    """`fetch.max_bytes`: what a page may cost of a budget of bytes."""
 
 
 class Control(Struct, frozen=True, tag="control"):

@@ -23,6 +23,29 @@ class _Section(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 class ScopeSettings(_Section, frozen=True):
     mode: Literal["host", "domain", "all"] = "domain"
     """Which links are followed: the seeds' hosts, their registrable domains, or any."""
+    hosts: tuple[str, ...] = ()
+    """Hosts that belong to the crawl beside the seeds' own."""
+    domains: tuple[str, ...] = ()
+    """Registrable domains that do, with all their subdomains."""
+    deny_hosts: tuple[str, ...] = ()
+    """Hosts that do not, with all their subdomains, whatever the settings above say."""
+    allow: tuple[str, ...] = ()
+    """Patterns (RE2, searched in the URL), one of which a URL must match; none: every URL in scope."""
+    deny: tuple[str, ...] = ()
+    """Patterns none of which a URL may match."""
+    page_types: tuple[str, ...] = ()
+    """NAME=PATTERN; the first that matches names the type of a page, `page` if none does."""
+    follow_only: tuple[str, ...] = ()
+    """Page types whose links are followed and whose bodies are not stored."""
+    group: str = ""
+    """Pattern whose captures name the group a URL belongs to (an owner and repository, say): `limits.group_pages`."""
+    low_priority: tuple[str, ...] = (
+        r"[?&](page|pg|paged|offset|start|skip|cursor)=",
+        r"/page/?[0-9]+(/|$)",
+        r"/(archive|archives|tag|tags|category|categories|calendar)(/|$)",
+        r"/(19|20)[0-9]{2}/([01]?[0-9]/)?([0-3]?[0-9]/)?$",
+    )
+    """Patterns of pages that list other pages (pagination, archives): asked for after the rest."""
 
 
 class PolitenessSettings(_Section, frozen=True):
@@ -30,6 +53,8 @@ class PolitenessSettings(_Section, frozen=True):
     """Seconds between the starts of two requests to one host; robots.txt may ask for more."""
     key: Literal["host", "domain"] = "host"
     """What shares a clock and a partition. Fixed when the workspace is made."""
+    hosts: tuple[str, ...] = ()
+    """Hosts with a delay of their own, or more than one request at once: `intranet.example delay=0.1 connections=4`."""
 
 
 class LimitSettings(_Section, frozen=True):
@@ -37,6 +62,12 @@ class LimitSettings(_Section, frozen=True):
     """Pages fetched over the life of the workspace, met exactly; 0: no limit."""
     max_depth: Count = 10
     """Links between a seed and the furthest page taken."""
+    host_pages: Count = 0
+    """Pages fetched of one host, met exactly; 0: no limit. What is left over is refused (cap)."""
+    host_bytes: Count = 0
+    """Bytes of bodies of one host, decompressed, never passed; 0: no limit."""
+    group_pages: tuple[str, ...] = ()
+    """TYPE=N: pages of that type in one group (`scope.group`), met exactly; `*=N`: of all types together."""
     max_backlog: Positive = 2_000
     """Fetched pages not yet parsed and stored, above which no URL is released."""
     concurrency: Positive = 128
@@ -48,14 +79,22 @@ class LimitSettings(_Section, frozen=True):
 class FetchSettings(_Section, frozen=True):
     allow_private: tuple[str, ...] = ()
     """Address ranges (CIDR) that may be reached although they are not public."""
-    client: Literal["aiohttp", "httpx"] = "aiohttp"
+    ports: tuple[Port, ...] = ()
+    """Ports beside 80 and 443 that may be reached; any port is open at addresses opened by `allow_private`."""
+    client: Literal["pyreqwest", "aiohttp", "httpx"] = "aiohttp"
     """The HTTP client behind httpx's transport seam."""
+    http2: bool = True
+    """Whether HTTP/2 is spoken where a server offers it over TLS (pyreqwest only)."""
     connect_timeout: Seconds = 5.0
     """Seconds to make a connection, TLS included."""
     read_timeout: Seconds = 10.0
     """Seconds without a byte."""
     total_timeout: Annotated[float, Meta(gt=0)] = 30.0
     """Seconds for a whole answer."""
+    min_rate: Count = 100
+    """Bytes a second that a body must come with at the least, once five seconds have passed; 0: any."""
+    max_memory: Positive = 128 * MiB
+    """Bytes of bodies being read at once in one process: more wait, those that would pass it alone are cut."""
     max_bytes: Positive = 10 * MiB
     """Bytes of a body after decompression; a larger one fails as too_large."""
     agent: Annotated[str, Meta(pattern=r"^[A-Za-z_-]+$")] = "headrace"
@@ -73,6 +112,19 @@ class RetrySettings(_Section, frozen=True):
     """Longest wait of that kind, in seconds."""
     max_retry_after: Seconds = 3_600.0
     """Longest Retry-After that is honoured, in seconds."""
+
+
+class BreakerSettings(_Section, frozen=True):
+    failures: Positive = 5
+    """Failures of a host in a row (5xx, network) after which it is left alone."""
+    refusals: Positive = 5
+    """Answers of 403 or 429 in a row that do the same."""
+    cooldown: Seconds = 60.0
+    """Seconds it is left alone then; doubles each time, with jitter."""
+    successes: Positive = 2
+    """Pages that must answer, one after the other, before it is trusted again."""
+    opens: Positive = 2
+    """Times this happens without a success between, after which the host is given up for this run."""
 
 
 class RobotsSettings(_Section, frozen=True):
@@ -147,6 +199,7 @@ class Settings(_Section, frozen=True):
     canonical: CanonicalRules = CanonicalRules()
     fetch: FetchSettings = FetchSettings()
     retry: RetrySettings = RetrySettings()
+    breaker: BreakerSettings = BreakerSettings()
     robots: RobotsSettings = RobotsSettings()
     streams: StreamSettings = StreamSettings()
     index: IndexSettings = IndexSettings()

@@ -109,7 +109,7 @@ def test_every_origin_of_a_host_has_its_own_robots_txt() -> None:
         "https://a.test",
         "http://a.test:81",
     }
-    assert world.reasons("refused_by") == {"robots": 1}
+    assert world.reasons("refused_by") == {"robots_disallow": 1}
 
 
 def test_an_origin_whose_robots_txt_is_slow_does_not_hold_up_the_others_of_its_host() -> None:
@@ -172,7 +172,7 @@ def test_an_expired_robots_txt_is_asked_for_before_anything_else() -> None:
     world.seed(f"{A}/1", f"{A}/2")
     world.run()
     assert [task.kind for task in world.released] == ["robots", "page", "robots", "page"]
-    assert world.reasons("refused_by") == {"robots": 1}
+    assert world.reasons("refused_by") == {"robots_disallow": 1}
     assert world.registry.get_sample_value("crawler_robots_denials_total") == 1
 
 
@@ -184,7 +184,7 @@ def test_an_old_good_robots_txt_is_believed_while_a_newer_one_cannot_be_had() ->
     world.clock.advance(101)
     world.seed(f"{A}/1", f"{A}/2")
     world.run()
-    assert (world.totals()["fetched"], world.reasons("refused_by")) == (2, {"robots": 1})
+    assert (world.totals()["fetched"], world.reasons("refused_by")) == (2, {"robots_disallow": 1})
     world.clock.advance(31 * 86_400)
     world.web[f"{A}/3"] = page()
     world.seed(f"{A}/3")

@@ -110,7 +110,8 @@ def test_one_underscore_too_few_is_understood_as_a_slip() -> None:
 
 def test_a_section_is_no_setting() -> None:
     assert complaint(None, {"HEADRACE_POLITENESS": "{}"}) == (
-        "politeness (HEADRACE_POLITENESS) is a section, not a setting; its settings: politeness.delay, politeness.key"
+        "politeness (HEADRACE_POLITENESS) is a section, not a setting; its settings: politeness.delay, politeness.key, "
+        "politeness.hosts"
     )
 
 

@@ -11,7 +11,7 @@ from headrace_schemas.settings import IndexSettings, Settings
 
 
 def uncommented(text: str) -> str:
-    return re.sub(r"^( *)#(?=[a-z_]+:)", r"\1", text, flags=re.MULTILINE)
+    return re.sub(r"^( *)#(?=[a-z_0-9]+:)", r"\1", text, flags=re.MULTILINE)
 
 
 def test_the_template_as_written_changes_nothing(tmp_path: Path) -> None:

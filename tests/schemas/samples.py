@@ -5,8 +5,10 @@ a sample is never changed, and a new version of the format gets files and sample
 """
 
 from collections.abc import Mapping
+from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from headrace_schemas import messages as m
 
@@ -36,7 +38,7 @@ def _result(outcome: m.Outcome) -> m.FetchResult:
     )
 
 
-SAMPLES: Mapping[str, tuple[str, Struct]] = {
+_FIRST: Mapping[str, tuple[str, Struct]] = {
     "links": (
         "links.discovered",
         m.DiscoveredLinks(
@@ -223,3 +225,55 @@ SAMPLES: Mapping[str, tuple[str, Struct]] = {
         ),
     ),
 }
+
+
+def _grown(name: str, **fields: Any) -> tuple[str, Struct]:
+    """The sample with the fields that were appended to its type since."""
+    topic, message = _FIRST[name]
+    return topic, replace(message, **fields)
+
+
+_SECOND: Mapping[str, tuple[str, Struct]] = {
+    "task_2": _grown("task", connections=4, max_bytes=5000, store=False),
+    "page_2": _grown("page", store=False),
+    "result_2": _grown(
+        "result_fetched",
+        host="example.org",
+        asked_at=1_700_000_000.25,
+        delay=1.5,
+        hops=(("old.example.org", 1_699_999_999.5),),
+        received=400,
+        protocol="HTTP/2",
+        proxy_id="p1",
+        phases=m.Phases(connect=10, first_byte=20, body=30),
+    ),
+    "progress_2": _grown("progress", next_host="example.org", next_why="breaker"),
+    "control_2": (
+        "crawl.control",
+        m.Control(
+            revision=12,
+            settings=m.CrawlSettings(
+                scope_hosts=("a.example.org",),
+                scope_domains=("example.net",),
+                scope_deny_hosts=("b.example.org",),
+                scope_allow=("/docs/",),
+                scope_deny=("[?]print=",),
+                page_types=("doc=/docs/",),
+                follow_only=("page",),
+                group="^https://[^/]+/([^/]+)/",
+                low_priority=("/page/[0-9]+",),
+                host_pages=100,
+                host_bytes=1 << 30,
+                group_pages=("doc=10", "*=20"),
+                polite_hosts=("a.example.org delay=0.1 connections=4",),
+                max_body=1000,
+            ),
+            mode="paused",
+            run=4,
+            completed_run=3,
+            seeded_run=4,
+        ),
+    ),
+}
+
+SAMPLES: Mapping[str, tuple[str, Struct]] = {**_FIRST, **_SECOND}

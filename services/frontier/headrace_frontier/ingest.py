@@ -109,7 +109,7 @@ class Ingest:
                 return Judgement(State.FAILED, "robots_unavailable")
             case Standing.KNOWN if not self._origins.rules(origin, record).allows(item.url):
                 self._ledger.counters.robots_denials += 1
-                return Judgement(State.REFUSED, "robots")
+                return Judgement(State.REFUSED, "robots_disallow")
         return Judgement(State.FAILED, "host_dead") if host.given_up == turn.run else None
 
     def _mark(self, link: Link, entry: Entry, run: int, turn: Turn) -> Entry:

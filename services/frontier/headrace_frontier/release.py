@@ -195,7 +195,7 @@ class Release:
         if not self._origins.rules(origin, record).allows(item.url):
             self._ledger.counters.robots_denials += 1
             self._ledger.dequeue(turn, host, place)
-            self._ledger.settle(turn, item, State.REFUSED, "robots")
+            self._ledger.settle(turn, item, State.REFUSED, "robots_disallow")
             turn.unfetched += 1
             return Fate.TAKEN
         if not self._has_room(turn, visit):

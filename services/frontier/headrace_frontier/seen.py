@@ -24,7 +24,7 @@ REASONS = (
     "",
     "depth",
     "hop",
-    "robots",
+    "robots_disallow",
     "address",
     "trap",
     "cap",
@@ -43,6 +43,9 @@ REASONS = (
     "robots_unavailable",
     "poison",
     "crashed",
+    "over_budget",
+    "too_slow",
+    "headers",
 )
 _CODES = {reason: code for code, reason in enumerate(REASONS)}
 _OTHER = 0xFF
