@@ -27,12 +27,16 @@ def check(
     workspace: WorkspaceOption = DEFAULT_WORKSPACE,
     set_: SetOption = None,
 ) -> None:
-    """Would these URLs be crawled, and which rule decided? Asks nothing of the web; robots.txt is not looked at."""
-    from headrace.judging import crawl_settings
+    """Would these URLs be crawled, which rule decided, and as what kind of page? Asks nothing of the web; robots.txt is
+    not looked at."""
+    from headrace.judging import crawl_settings, traits
     from headrace_frontier.policy import Policy
+    from headrace_runtime.config_checks import together
     from headrace_schemas.urls import BadUrl, as_found
 
     settings, _ = load(config, set_)
+    if wrong := together(settings):
+        raise UsageError(wrong)
     judge = Policy(crawl_settings(settings, workspace, seed or []))
     for raw in urls:
         try:
@@ -41,7 +45,10 @@ def check(
             print(f"deny   {raw}  ({error.reason}: not a URL that can be fetched)")
             continue
         verdict = judge.judge(url, depth)
-        print(f"{'allow' if verdict.allowed else 'deny '}  {url}  ({verdict.reason}: {verdict.rule})")
+        if verdict.allowed:
+            print(f"allow  {url}  ({verdict.rule})\n       {traits(judge, url, depth)}")
+        else:
+            print(f"deny   {url}  ({verdict.reason}: {verdict.rule})")
 
 
 @policy.command(epilog="Example: headrace policy robots robots.txt --agent headrace https://example.org/private/")

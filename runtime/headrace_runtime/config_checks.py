@@ -5,12 +5,65 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from headrace_schemas import rules
+from headrace_schemas.settings import Settings
+
 _BROKER = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+):(\d{1,5})")
 
 
 def complaint(name: str, value: Any) -> str | None:
     check = _CHECKS.get(name)
     return check(value) if check else None
+
+
+def together(settings: Settings) -> str | None:
+    """What settings that are each right may still get wrong with each other: a whole line."""
+    known = {rules.page_type(text)[0] for text in settings.scope.page_types} | {rules.DEFAULT_TYPE}
+    capped = [rules.group_cap(text)[0] for text in settings.limits.group_pages]
+    for name, used in (("scope.follow_only", settings.scope.follow_only), ("limits.group_pages", capped)):
+        for each in used:
+            if each not in known and each != rules.ALL_TYPES:
+                return f"{name}: {each} is no page type; those of scope.page_types: {', '.join(sorted(known))}"
+    if capped and not settings.scope.group:
+        return "limits.group_pages limits the pages of a group, and scope.group does not say what a group is"
+    return None
+
+
+def _each(read: Callable[[str], object]) -> Callable[[tuple[str, ...]], str | None]:
+    def check(value: tuple[str, ...]) -> str | None:
+        for text in value:
+            try:
+                read(text)
+            except rules.BadRule as bad:
+                return f"{bad}; not {text[:60]!a}" if len(value) > 1 else str(bad)
+        return None
+
+    return check
+
+
+def _patterns(value: tuple[str, ...]) -> str | None:
+    from headrace_schemas.patterns import BadPattern, Patterns  # few settings need it, every command loads this module
+
+    try:
+        Patterns(value)
+    except BadPattern as bad:
+        return f"RE2 patterns; {bad}"
+    return None
+
+
+def _page_types(value: tuple[str, ...]) -> str | None:
+    return _each(rules.page_type)(value) or _patterns(tuple(rules.page_type(text)[1] for text in value))
+
+
+def _group(value: str) -> str | None:
+    from headrace_schemas.patterns import BadPattern, Captures
+
+    try:
+        if value:
+            Captures(value)
+    except BadPattern as bad:
+        return f"an RE2 pattern with captures; {bad}"
+    return None
 
 
 def _ranges(value: tuple[str, ...]) -> str | None:
@@ -52,6 +105,18 @@ def _host(value: str) -> str | None:
 
 
 _CHECKS: Mapping[str, Callable[[Any], str | None]] = {
+    "scope.hosts": _each(rules.host_name),
+    "scope.domains": _each(rules.host_name),
+    "scope.deny_hosts": _each(rules.host_name),
+    "scope.allow": _patterns,
+    "scope.deny": _patterns,
+    "scope.page_types": _page_types,
+    "scope.follow_only": _each(rules.type_name),
+    "scope.group": _group,
+    "scope.low_priority": _patterns,
+    "politeness.hosts": _each(rules.polite_host),
+    "limits.group_pages": _each(rules.group_cap),
+    "canonical.sites": _each(rules.site_params),
     "fetch.allow_private": _ranges,
     "streams.url": _streams,
     "index.url": _index,

@@ -15,6 +15,8 @@ import xxhash
 from msgspec import Struct
 from publicsuffixlist import PublicSuffixList
 
+from headrace_schemas.params import Dropped, Sites
+
 MAX_URL = 2_083  # characters; longer ones are traps or data, and break other people's tools
 
 _SCHEME = re.compile(r"([a-zA-Z][a-zA-Z0-9+.\-]*):")
@@ -22,11 +24,14 @@ _TRIM = "".join(map(chr, range(0x21)))  # C0 controls and space, as WHATWG strip
 _BREAKS = str.maketrans("", "", "\t\n\r")  # WHATWG drops these anywhere; hrefs broken over lines are common
 # Not right behind a stray "%" or "%4": decoding there would make an escape that nobody wrote, and not the last one.
 _PERCENT = re.compile(r"(?<!%)(?<!%[0-9a-fA-F])%([0-9a-fA-F]{2})")
+# Java's session in the path. Behind a dot it stays: without it "/..;jsessionid=1" would be a step up.
+_SESSION = re.compile(r"(?<!\.)(?:;jsessionid=[^/;]*)+", re.IGNORECASE)
+_PORT = re.compile(r"(https?:[/\\]*[^/\\?#]*):([^/\\?#:\]]*)", re.IGNORECASE)
 _UNRESERVED = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~")
 
 
 class BadUrl(ValueError):
-    """`reason` is a word: scheme | userinfo | too_long | unparsable | no_host."""
+    """`reason` is a word: scheme | userinfo | too_long | bad_port | unparsable | no_host."""
 
     def __init__(self, reason: str, url: str) -> None:
         super().__init__(f"{reason}: {url[:200]!r}")
@@ -55,16 +60,31 @@ def as_found(raw: str, base: str = "") -> str:
     try:
         parsed = can_ada.parse(text)
     except (ValueError, TypeError):  # TypeError: lone surrogates
-        raise BadUrl("unparsable", raw) from None
+        raise BadUrl("bad_port" if _parses_without_port(text) else "unparsable", raw) from None
     if parsed.has_credentials():
         raise BadUrl("userinfo", raw)
-    if not parsed.hostname:
+    host: str = parsed.hostname
+    if host.endswith("."):  # the same name to DNS; left there, one server would have two clocks and two scopes
+        host = parsed.hostname = host[:-1]
+        if host.endswith("."):
+            raise BadUrl("unparsable", raw)
+    if not host:
         raise BadUrl("no_host", raw)
     href: str = parsed.href
     href = href.partition("#")[0]
+    if ":0" in href and origin_of(href).endswith(":0"):
+        raise BadUrl("bad_port", raw)
     if len(href) > MAX_URL:
         raise BadUrl("too_long", raw)
     return href
+
+
+def _parses_without_port(text: str) -> bool:
+    port = _PORT.match(text)
+    try:
+        return port is not None and bool(can_ada.parse(port[1] + text[port.end() :]).hostname)
+    except (ValueError, TypeError):
+        return False
 
 
 def _absolute(href: str, base: str) -> str:
@@ -93,27 +113,21 @@ class CanonicalRules(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """What counts as the same page. Fixed for the life of a workspace: the keys of all known URLs depend on it."""
 
     drop_params: tuple[str, ...] = (
-        "utm_*",
-        "gclid",
-        "fbclid",
-        "msclkid",
-        "dclid",
-        "yclid",
-        "mc_cid",
-        "mc_eid",
-        "_ga",
-        "phpsessid",
-        "jsessionid",
-        "sid",
-        "sessionid",
-        "ref",
-        "source",
+        *("utm_*", "gclid", "gclsrc", "gbraid", "wbraid", "dclid", "gad_source", "gad_campaignid", "srsltid"),
+        *("_ga", "_gl", "_gac", "fbclid", "fb_action_ids", "fb_action_types", "fb_source", "igshid", "igsh"),
+        *("msclkid", "ttclid", "twclid", "li_fat_id", "rdt_cid", "epik", "sccid", "yclid", "ysclid", "_openstat"),
+        *("mc_cid", "mc_eid", "_hsenc", "_hsmi", "__hssc", "__hstc", "__hsfp", "hsctatracking", "hsa_*", "mkt_tok"),
+        *("oly_*", "vero_*", "pk_*", "mtm_*", "matomo_*", "piwik_*", "s_kwcid", "ef_id", "irclickid", "cjevent"),
+        *("wickedid", "tblci", "spm", "phpsessid", "jsessionid", "aspsessionid*", "cfid", "cftoken", "sid"),
+        *("sessionid", "ref", "ref_src", "ref_url", "source"),
     )
     """Names (a trailing * matches the rest) of parameters that do not change the page; case is ignored."""
     sort_params: bool = True
     """Whether ?b=2&a=1 is the same page as ?a=1&b=2."""
     drop_trailing_slash: bool = False
     """Whether /a/ is the same page as /a."""
+    sites: tuple[str, ...] = ()
+    """SITE keep NAME... (nothing else matters there) or SITE drop NAME... (beside `drop_params`); *.SITE: a domain."""
 
 
 class Canonicaliser:
@@ -121,9 +135,8 @@ class Canonicaliser:
 
     def __init__(self, rules: CanonicalRules | None = None) -> None:
         self.rules = rules or CanonicalRules()
-        names = [name.lower() for name in self.rules.drop_params]
-        self._exact = frozenset(name for name in names if not name.endswith("*"))
-        self._prefixes = tuple(name[:-1] for name in names if name.endswith("*"))
+        self._everywhere = Dropped(self.rules.drop_params)
+        self._sites = Sites(self.rules.sites, self.rules.drop_params) if self.rules.sites else None
 
     @property
     def fingerprint(self) -> str:
@@ -143,18 +156,18 @@ class Canonicaliser:
         if "%" in url:
             path = _PERCENT.sub(_normal_escape, path)
             query = _PERCENT.sub(_normal_escape, query)
+        dropped = self._everywhere if self._sites is None else self._sites.of(host_of(url))
+        if ";" in path and dropped["jsessionid"]:
+            start = path.index("/", 8)  # a host may hold anything, too
+            path = path[:start] + _SESSION.sub("", path[start:])
         if self.rules.drop_trailing_slash and path.endswith("/") and path.count("/") > 3:
             path = path.rstrip("/") if path.rstrip("/").count("/") >= 3 else path
         if not question:
             return path
-        pairs = [pair for pair in query.split("&") if pair and not self._dropped(pair)]
+        pairs = [pair for pair in query.split("&") if pair and not dropped[pair.partition("=")[0]]]
         if self.rules.sort_params:
             pairs.sort()
         return f"{path}?{'&'.join(pairs)}" if pairs else path
-
-    def _dropped(self, pair: str) -> bool:
-        name = pair.partition("=")[0].lower()
-        return name in self._exact or name.startswith(self._prefixes)
 
 
 def _normal_escape(match: re.Match[str]) -> str:

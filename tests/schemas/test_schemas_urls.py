@@ -4,6 +4,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from headrace_schemas.errors import UsageError
 from headrace_schemas.urls import (
     MAX_URL,
     BadUrl,
@@ -17,11 +18,21 @@ from headrace_schemas.urls import (
 )
 
 _WORDS = "http: https: HTTP: / // \\ ? # & = a b . .. % %2 %41 %7e %2F %e9 4 1 x.example é ß : @ [::1] ; utm_a + { | 80"
-_PIECES = st.sampled_from([*_WORDS.split(" "), "\n", "\t", " "])
+_NASTY = ":0 :80 ;jsessionid= %2e . .. J;v= xn-- 0x7f 1.2 ref= page= ?? && \\."
+_PIECES = st.sampled_from([*_WORDS.split(" "), *_NASTY.split(" "), "\n", "\t", " "])
 hrefs = st.lists(_PIECES, max_size=9).map("".join) | st.text(max_size=30)
 BASE = "http://h.example/a/b?q=1"
 PLAIN = Canonicaliser()
 STRICT = Canonicaliser(CanonicalRules(drop_trailing_slash=True, sort_params=False))
+BARE = Canonicaliser(CanonicalRules(drop_params=("*",), drop_trailing_slash=True))
+SITES = Canonicaliser(
+    CanonicalRules(
+        sites=(
+            *("keep.test keep id page", "keep.test keep ref", "drop.test drop x y*", "all.test drop *"),
+            *("*.wide.test drop z", "near.wide.test keep a", "every.test keep *", "*.x.example keep a"),
+        )
+    )
+)
 
 
 @pytest.mark.parametrize(
@@ -35,6 +46,10 @@ STRICT = Canonicaliser(CanonicalRules(drop_trailing_slash=True, sort_params=Fals
         ("ht\ntp://example.com/a\r\nb", "http://example.com/ab"),
         ("http://bücher.example/ü?ü", "http://xn--bcher-kva.example/%C3%BC?%C3%BC"),
         ("http://0x7f.1/", "http://127.0.0.1/"),
+        ("http://example.com./a", "http://example.com/a"),
+        ("http://EXAMPLE.com.:80/a", "http://example.com/a"),
+        ("http://example.com.:81/:0", "http://example.com:81/:0"),
+        ("http://127.0.0.1./", "http://127.0.0.1/"),
         ("http://[::0001]/", "http://[::1]/"),
         ("http:\\\\example.com\\a", "http://example.com/a"),
         ("http://example.com/?b=2&a=1", "http://example.com/?b=2&a=1"),
@@ -98,6 +113,14 @@ def test_a_link_is_taken_relative_to_its_page_or_refused(href: str, found: str |
         ("http://me@example.com/", "userinfo"),
         ("http://example.com/" + "a" * MAX_URL, "too_long"),
         ("http://%00/", "unparsable"),
+        ("http://example.com:99999/", "bad_port"),
+        ("http://example.com:http/", "bad_port"),
+        ("http://example.com:0/", "bad_port"),
+        ("http://[::1]:x/", "bad_port"),
+        ("http://[::1/", "unparsable"),
+        ("http://a b:99999/", "unparsable"),
+        ("http://example.com../", "unparsable"),
+        ("http://./", "no_host"),
     ],
 )
 def test_a_refusal_has_a_reason_in_one_word(raw: str, reason: str) -> None:
@@ -118,6 +141,9 @@ def test_a_refusal_has_a_reason_in_one_word(raw: str, reason: str) -> None:
         ("http://e.org/a?%75tm_source=x", "http://e.org/a"),
         ("http://e.org/%7ea", "http://e.org/~a"),
         ("http://e.org/%e9", "http://e.org/%E9"),
+        ("http://e.org/a?srsltid=1&_hsenc=2&oly_enc_id=3&vero_id=4&mkt_tok=5&IGSHID=6&b", "http://e.org/a?b"),
+        ("http://e.org/a;JSESSIONID=1A2B?b", "http://e.org/a?b"),
+        ("http://e.org/;jsessionid=1A2B;v=1/b", "http://e.org/;v=1/b"),
     ],
 )
 def test_spellings_of_one_page_share_a_key(one: str, other: str) -> None:
@@ -142,6 +168,31 @@ def test_different_pages_have_different_keys(one: str, other: str) -> None:
     assert PLAIN.key(one) != PLAIN.key(other)
 
 
+@pytest.mark.parametrize(
+    ("url", "canonical"),
+    [
+        ("http://keep.test/?page=2&x=1&ref=a&ID=7&utm_a=1", "http://keep.test/?ID=7&page=2&ref=a"),
+        ("http://keep.test:81/?x=1", "http://keep.test:81/"),
+        ("http://www.keep.test/?x=1&ref=a", "http://www.keep.test/?x=1"),
+        ("http://drop.test/?x=1&yes=1&ref=1&z=1", "http://drop.test/?z=1"),
+        ("http://all.test/?x=1&=&y", "http://all.test/"),
+        ("http://wide.test/?z&a&b", "http://wide.test/?a&b"),
+        ("http://b.a.wide.test/?z&a&b", "http://b.a.wide.test/?a&b"),
+        ("http://near.wide.test/?z&a&b", "http://near.wide.test/?a"),
+        ("http://notwide.test/?z", "http://notwide.test/?z"),
+        ("http://every.test/a;jsessionid=1?utm_a=1", "http://every.test/a;jsessionid=1?utm_a=1"),
+        ("http://else.test/?utm_a=1&b", "http://else.test/?b"),
+    ],
+)
+def test_a_site_may_have_its_own_parameters_that_matter(url: str, canonical: str) -> None:
+    assert SITES.canonical(url) == canonical
+
+
+def test_a_site_rule_that_cannot_be_read_is_an_error_of_usage() -> None:
+    with pytest.raises(UsageError, match=r"canonical\.sites"):
+        Canonicaliser(CanonicalRules(sites=("a.test lose x",)))
+
+
 def test_a_trailing_slash_is_dropped_only_where_asked_and_never_the_root() -> None:
     assert STRICT.canonical("http://e.org/a/") == "http://e.org/a"
     assert STRICT.canonical("http://e.org/") == "http://e.org/"
@@ -152,6 +203,12 @@ def test_a_trailing_slash_is_dropped_only_where_asked_and_never_the_root() -> No
 @given(hrefs)
 @example("/%4%41")
 @example("/%%41b")
+@example("http://0x7f.1../")
+@example("http://a.example./?")
+@example("/..;jsessionid=1/b")
+@example("/a;jsessionid=.;jsessionid=")
+@example("https://;jsessionid=/;jsessionid=")
+@example("/a//;jsessionid=1//?&=&")
 @example("//x.example/%2%34%31?%%37%35tm_a&%7e")
 def test_both_forms_are_idempotent_whatever_the_href(href: str) -> None:
     try:
@@ -162,9 +219,10 @@ def test_both_forms_are_idempotent_whatever_the_href(href: str) -> None:
     assert found.startswith(("http://", "https://"))
     assert "#" not in found
     assert found.isascii()
-    for canonicaliser in (PLAIN, STRICT):
+    for canonicaliser in (PLAIN, STRICT, BARE, SITES):
         canonical = canonicaliser.canonical(found)
         assert canonicaliser.canonical(canonical) == canonical
+        assert as_found(canonical) == canonical
         assert host_of(canonical) == host_of(found)
 
 
@@ -178,8 +236,8 @@ def test_the_order_of_parameters_does_not_matter(pairs: list[str], random: st.Dr
 
 def test_the_fingerprint_names_the_rules() -> None:
     assert PLAIN.fingerprint == Canonicaliser(CanonicalRules()).fingerprint
-    assert PLAIN.fingerprint != STRICT.fingerprint
-    assert PLAIN.fingerprint == "1:6c902c6147776e82"
+    assert len({each.fingerprint for each in (PLAIN, STRICT, BARE, SITES)}) == 4
+    assert PLAIN.fingerprint == "1:948510b2c9cc8b44"
 
 
 @pytest.mark.parametrize(
