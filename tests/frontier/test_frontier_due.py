@@ -22,7 +22,7 @@ def test_a_host_put_back_within_the_same_millisecond_is_served_again() -> None:
     state.apply(unit)
     index.begin()
     assert list(index.due(Unit(state), 5.0)) == ["a"]
-    assert index.next(Unit(state)) == 5.0
+    assert index.next(Unit(state)) == (5.0, "a")
 
 
 def test_a_host_scheduled_before_the_head_is_served() -> None:

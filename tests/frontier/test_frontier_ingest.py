@@ -31,8 +31,8 @@ def test_static_policy_turns_links_away_uncounted_in_discovered_but_by_reason() 
     world.seed(f"{A}/1")
     world.settle_down()
     assert world.totals()["discovered"] == 2
-    assert world.reasons("rejected") == {"scope": 1, "scheme": 1, "too_long": 1}
-    assert world.registry.get_sample_value("crawler_policy_reject_total", {"reason": "scope"}) == 1
+    assert world.reasons("rejected") == {"host_not_allowed": 1, "scheme": 1, "too_long": 1}
+    assert world.registry.get_sample_value("crawler_policy_reject_total", {"reason": "host_not_allowed"}) == 1
 
 
 def test_a_link_sent_to_the_wrong_partition_is_turned_away() -> None:

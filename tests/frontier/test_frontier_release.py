@@ -75,12 +75,12 @@ def test_the_window_of_a_host_grows_with_the_time_its_results_take() -> None:
 
 def test_w_h_is_within_its_bounds() -> None:
     host = Host("a", b"12345678")
-    host.measured(1000.0, 0.001, 0.0, 64)
+    host.measured(1000.0, 0.001, 0.0, 1, 64)
     assert host.window == 64
-    host.measured(float("nan"), 0.0, 0.0, 64)
+    host.measured(float("nan"), 0.0, 0.0, 1, 64)
     assert host.window == 64
     slow = Host("a", b"12345678")
-    slow.measured(0.3, 0.2, 1.0, 64)
+    slow.measured(0.3, 0.2, 1.0, 1, 64)
     assert slow.window == 1
 
 

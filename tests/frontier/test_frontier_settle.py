@@ -44,7 +44,7 @@ def test_a_redirect_out_of_scope_ends_there() -> None:
     world.seed(f"{A}/")
     world.run()
     assert world.asked[f"{B}/"] == 0
-    assert world.reasons("rejected") == {"scope": 1}
+    assert world.reasons("rejected") == {"host_not_allowed": 1}
 
 
 def test_a_long_chain_of_redirects_ends_after_five() -> None:

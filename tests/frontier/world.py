@@ -35,7 +35,7 @@ from headrace_schemas.messages import (
     Redirected,
     Robots,
 )
-from headrace_schemas.settings import RetrySettings, RobotsSettings
+from headrace_schemas.settings import BreakerSettings, RetrySettings, RobotsSettings
 from headrace_schemas.topics import inputs_of
 from headrace_schemas.urls import Partitioner
 from tests.frontier.audit import audit
@@ -98,6 +98,7 @@ class World:
         tuning: Tuning | None = None,
         retry: RetrySettings | None = None,
         robots: RobotsSettings | None = None,
+        breaker: BreakerSettings | None = None,
         audited: bool = True,
         by: str = "host",
         **settings: Any,
@@ -112,6 +113,7 @@ class World:
             circumstances=self.circumstances,
             partitioner=self.partitioner,
             retry=retry or RetrySettings(),
+            breaker=breaker or BreakerSettings(),
             robots=robots or RobotsSettings(),
             metrics=Metrics(self.registry),
             tuning=tuning or Tuning(),

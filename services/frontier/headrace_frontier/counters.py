@@ -12,7 +12,7 @@ _encode = msgspec.msgpack.Encoder().encode
 
 class Counters(Struct, array_like=True):
     sequence: int = 0
-    """Last number given to a queued URL: first come, first served within a depth."""
+    """Last number given to a URL that waits for a time."""
     fetch_id: int = 0
     """Last number given to a release."""
     states: list[int] = msgspec.field(default_factory=lambda: [0] * (len(State) + 1))
@@ -32,6 +32,8 @@ class Counters(Struct, array_like=True):
     """Hosts in the due index."""
     oldest_lease: int = 0
     """No lease has a smaller number."""
+    denied: dict[str, int] = {}
+    """Refusals by circumstance, by reason, ever; `refused_by` are those that stand."""
 
     def count(self, entry: Entry, by: int) -> None:
         """`entry` came (1) or went (-1)."""
@@ -45,6 +47,9 @@ class Counters(Struct, array_like=True):
 
     def reject(self, reason: str) -> None:
         _add(self.rejected, reason, 1)
+
+    def deny(self, reason: str) -> None:
+        _add(self.denied, reason, 1)
 
     def next_sequence(self) -> int:
         self.sequence += 1

@@ -5,7 +5,8 @@
 Served from the front and put back behind: round-robin over the hosts that are due.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from itertools import islice
 
 from headrace_frontier.counters import Counters
 from headrace_frontier.hosts import Host
@@ -13,6 +14,7 @@ from headrace_runtime.streams.seams import StateView, Unit
 
 DUE = b"d"
 _END = b"e"
+_TOGETHER = 64  # hosts read at once
 
 
 class DueIndex:
@@ -43,19 +45,21 @@ class DueIndex:
             self._counters.waiting_hosts += 1
         host.due = due
 
-    def due(self, unit: Unit, now: float) -> Iterator[str]:
-        """Hosts whose time has come, longest waiting first. The caller schedules each anew as it takes it."""
-        for key, name in self._view.scan(self._head, _key(int(now * 1000) + 1, b"")):
-            if key in unit.writes:
-                continue
-            yield name.decode()
-            self._head = key if self._fresh is None else min(key, self._fresh)
+    def due(self, unit: Unit, now: float, expect: Callable[[list[str]], None] = lambda names: None) -> Iterator[str]:
+        """Hosts whose time has come, longest waiting first. The caller schedules each anew as it takes it. `expect` is
+        told of those about to come, so that what is known of them can be read in one go."""
+        rows = self._view.scan(self._head, _key(int(now * 1000) + 1, b""))
+        while some := [(key, name.decode()) for key, name in islice(rows, _TOGETHER) if key not in unit.writes]:
+            expect([name for _, name in some])
+            for key, name in some:
+                yield name
+                self._head = key if self._fresh is None else min(key, self._fresh)
 
-    def next(self, unit: Unit) -> float | None:
-        """When the first host is due, of those committed and left alone in this unit."""
-        for key, _ in self._view.scan(self._head, _END):
+    def next(self, unit: Unit) -> tuple[float, str] | None:
+        """When the first host is due and which it is, of those committed and left alone in this unit."""
+        for key, name in self._view.scan(self._head, _END):
             if key not in unit.writes:
-                return _time(key)
+                return _time(key), name.decode()
         return None
 
 

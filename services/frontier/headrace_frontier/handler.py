@@ -8,12 +8,14 @@ from typing import assert_never
 import msgspec
 from msgspec import Struct
 
+from headrace_frontier.breaker import Breaker
 from headrace_frontier.budget import BUDGET, Budget
+from headrace_frontier.caps import Caps
 from headrace_frontier.circumstances import Circumstances, LaneWatch
 from headrace_frontier.counters import COUNTERS, Counters
 from headrace_frontier.counters import load as load_counters
 from headrace_frontier.due import DueIndex
-from headrace_frontier.hosts import Hosts
+from headrace_frontier.hosts import Host, Hosts
 from headrace_frontier.ingest import Ingest
 from headrace_frontier.leases import Leases, id_key, task_of
 from headrace_frontier.ledger import Ledger
@@ -38,7 +40,7 @@ from headrace_schemas.messages import (
     DiscoveredLinks,
     FetchResult,
 )
-from headrace_schemas.settings import RetrySettings, RobotsSettings
+from headrace_schemas.settings import BreakerSettings, RetrySettings, RobotsSettings
 from headrace_schemas.topics import FRONTIER
 from headrace_schemas.urls import Partitioner
 
@@ -54,6 +56,7 @@ class Wiring(Struct, frozen=True):
     retry: RetrySettings
     robots: RobotsSettings
     metrics: Metrics
+    breaker: BreakerSettings = BreakerSettings()
     tuning: Tuning = Tuning()
     address: str = ""
 
@@ -73,9 +76,12 @@ class FrontierHandler:
         self._origins = Origins(wiring.robots, backoff, wiring.tuning, self._leases)
         self._budget = Budget(partition, wiring.partitioner.partitions, raw_budget)
         ledger = Ledger(partition, self._counters, self._hosts, self._ready, self._delayed, self._leases)
-        self._ingest = Ingest(ledger, self._origins, wiring.partitioner, wiring.tuning)
-        self._settle = Settle(ledger, self._origins, self._budget, backoff, wiring.partitioner, wiring.tuning)
-        self._release = Release(ledger, self._origins, self._due, self._budget, wiring.tuning)
+        caps, breaker = Caps(self._leases), Breaker(wiring.breaker)
+        self._ingest = Ingest(ledger, self._origins, caps, wiring.partitioner, wiring.tuning)
+        self._settle = Settle(
+            ledger, self._origins, self._budget, caps, breaker, backoff, wiring.partitioner, wiring.tuning
+        )
+        self._release = Release(ledger, self._origins, self._due, self._budget, caps, wiring.tuning)
         self._reporter = Reporter(partition, wiring.address, self._counters, self._budget)
         self._watch = LaneWatch(self._counters.fetch_id, len(self._leases))
         self._again = 0
@@ -167,21 +173,24 @@ class FrontierHandler:
 
     def _finish(self, turn: Turn, *, going: bool, released: bool) -> float | None:
         """→ when there is something to do again without any message."""
-        next_due = self._next_due(turn)
+        next_due, next_host = self._next_due(turn)
         overdue = next_due is not None and next_due <= turn.now
         needy = self._counters.queued > self._counters.free
         self._budget.finish(turn, active=needy and (len(self._leases) > 0 or overdue))
         changed = self._hosts.flush(turn.unit)
         self._write_counters(turn)
-        self._reporter.report(turn, changed, next_due)
+        self._reporter.report(turn, changed, next_due, next_host)
         self._shown = self._show(next_due, turn.now)
         if not going or not self._release.possible() or (self._budget.dry and not released):
             return None  # a message, or the next look at the world, will bring us back
         return next_due
 
-    def _next_due(self, turn: Turn) -> float | None:
-        times = [at for at in (turn.soonest, self._due.next(turn.unit)) if at is not None]
-        return min(times, default=None)
+    def _next_due(self, turn: Turn) -> tuple[float | None, Host | None]:
+        """When a host may be asked next, and which."""
+        committed = self._due.next(turn.unit)
+        if committed is None or (turn.soonest is not None and turn.soonest <= committed[0]):
+            return turn.soonest, turn.soonest_host
+        return committed[0], self._hosts.get(turn.unit, committed[1])
 
     def _write_counters(self, turn: Turn) -> None:
         oldest = self._leases.oldest

@@ -2,7 +2,7 @@
 
 import math
 from collections import OrderedDict
-from collections.abc import Iterable
+from collections.abc import Collection
 
 import msgspec
 import xxhash
@@ -41,6 +41,22 @@ class Host(Struct, array_like=True):
     cooldown_until: float = 0.0
     given_up: int = 0
     """Run under which it was given up; 0: it was not."""
+    refusals: int = 0
+    """Answers of 403 and 429 in a row."""
+    trial: int = 0
+    """Half-open: successes it still owes before it is trusted again; 0: the breaker is closed (or open)."""
+    sequence: int = 0
+    """Last number given to one of its queued URLs: first come, first served within a rank."""
+    fetched: int = 0
+    """Pages fetched for the first time: what `limits.host_pages` counts."""
+    body_bytes: int = 0
+    """Of their bodies: what `limits.host_bytes` counts."""
+    full: int = 0
+    """The `limits.host_bytes` under which a page did not fit into what was left; 0: none yet."""
+    origin: str = ""
+    """The origin that was last asked for a page: read ahead with it."""
+    why: str = ""
+    """What it waits for until `due`: breaker | retry_after | robots | retry; empty: only its turn."""
 
     @property
     def queued(self) -> int:
@@ -50,13 +66,17 @@ class Host(Struct, array_like=True):
     def held_until(self) -> float:
         return max(self.not_before, self.cooldown_until)
 
-    def measured(self, turnaround: float, latency: float, delay: float, most: int) -> None:
+    def next_sequence(self) -> int:
+        self.sequence += 1
+        return self.sequence
+
+    def measured(self, turnaround: float, latency: float, delay: float, connections: int, most: int) -> None:
         """Sets W_h to just enough that the fetcher never waits for the next task of this host."""
         if not math.isfinite(turnaround):
             return
         self.turnaround = _smoothed(self.turnaround, max(0.0, turnaround))
         self.latency = _smoothed(self.latency, max(0.0, latency))
-        pace = max(delay, self.latency, 0.001)
+        pace = max(delay, self.latency / connections, 0.001)
         self.window = min(most, max(1, math.floor(self.turnaround / pace) + 1))
 
 
@@ -87,11 +107,12 @@ class Hosts:
         self._cache: OrderedDict[str, Host] = OrderedDict()
         self._changed: dict[str, Host] = {}
 
-    def fetch(self, unit: Unit, names: Iterable[str]) -> None:
+    def fetch(self, unit: Unit, names: Collection[str]) -> list[Host]:
         """Reads those not at hand in one go."""
         missing = [name for name in names if name not in self._cache]
         for name, raw in zip(missing, unit.get([host_key(name) for name in missing]), strict=True):
             self._cache[name] = Host(name, host_id(name)) if raw is None else load(raw)
+        return [self._cache[name] for name in names]
 
     def get(self, unit: Unit, name: str) -> Host:
         host = self._cache.get(name)

@@ -3,11 +3,11 @@
 from collections.abc import Iterator
 from typing import NamedTuple
 
-import msgspec
-
+from headrace_frontier.caps import Caps
 from headrace_frontier.hosts import Host
 from headrace_frontier.ledger import RUN_MASK, Ledger
 from headrace_frontier.origins import Origins, Standing
+from headrace_frontier.policy import Policy
 from headrace_frontier.queues import Item
 from headrace_frontier.seen import Entry, nothing_new, seen_key, unpack
 from headrace_frontier.tuning import Tuning
@@ -26,8 +26,8 @@ class Judgement(NamedTuple):
 
 
 class Ingest:
-    def __init__(self, ledger: Ledger, origins: Origins, partitioner: Partitioner, tuning: Tuning) -> None:
-        self._ledger, self._origins, self._tuning = ledger, origins, tuning
+    def __init__(self, ledger: Ledger, origins: Origins, caps: Caps, partitioner: Partitioner, tuning: Tuning) -> None:
+        self._ledger, self._origins, self._caps, self._tuning = ledger, origins, caps, tuning
         self._partitioner = partitioner
 
     def links(self, message: DiscoveredLinks, turn: Turn) -> None:
@@ -73,25 +73,26 @@ class Ingest:
         renewed = again != 0 and again != entry.run
         if entry.state in (State.QUEUED, State.IN_FLIGHT):
             if renewed:  # it will be fetched in this run anyway
-                entry = self._mark(link, entry, again, turn)
+                entry = self._ledger.mark(turn, host, link.key, entry, again)
             if entry.state is State.QUEUED and link.depth < entry.depth:
-                self._ledger.move(turn, host, entry, _item(link, link.depth, entry))
+                self._ledger.move(turn, host, entry, _item(link, link.depth, entry, turn.policy))
         elif renewed or (entry.state is State.REFUSED and _better(link, entry, turn.revision)):
             self._admit(link, host, entry, turn)
 
     def _admit(self, link: Link, host: Host, entry: Entry | None, turn: Turn) -> None:
         """Queues it, or says why not. `entry`: as it was known before."""
         depth = link.depth if entry is None else min(entry.depth, link.depth)
-        item = _item(link, depth, entry)
-        run = (link.again & RUN_MASK) or (0 if entry is None else entry.run)
+        item = _item(link, depth, entry, turn.policy)
         judgement = self._judge(item, host, turn)
         if judgement is None:
-            self._ledger.enqueue(turn, host, entry, item, run=run)
+            self._ledger.enqueue(turn, host, entry, item)
         elif entry is not None and entry.state is not State.REFUSED:
-            self._mark(link, entry, run, turn)  # it cannot be had again now: what it was stays true
+            self._ledger.mark(turn, host, link.key, entry, item.run)  # what it was stays true
         else:
+            if judgement.state is State.REFUSED:
+                self._ledger.counters.deny(judgement.reason)
             hop = link.hop if entry is None else min(entry.hop, link.hop)
-            new = Entry(judgement.state, depth, hop, judgement.reason, 0, turn.revision, run, item.counted)
+            new = Entry(judgement.state, depth, hop, judgement.reason, 0, turn.revision, item.run, item.counted)
             self._ledger.write(turn, link.key, entry, new)
             if judgement.state is State.FAILED or judgement.reason == "address":
                 self._ledger.announce(turn, item, judgement.state, judgement.reason)
@@ -110,19 +111,16 @@ class Ingest:
             case Standing.KNOWN if not self._origins.rules(origin, record).allows(item.url):
                 self._ledger.counters.robots_denials += 1
                 return Judgement(State.REFUSED, "robots_disallow")
-        return Judgement(State.FAILED, "host_dead") if host.given_up == turn.run else None
-
-    def _mark(self, link: Link, entry: Entry, run: int, turn: Turn) -> Entry:
-        new = msgspec.structs.replace(entry, run=run)
-        self._ledger.write(turn, link.key, entry, new)
-        return new
+        if host.given_up == turn.run:
+            return Judgement(State.FAILED, "host_dead")
+        return Judgement(State.REFUSED, "cap") if self._caps.spent(turn.unit, host, item, turn.policy) else None
 
 
 def _better(link: Link, entry: Entry, revision: int) -> bool:
     return link.depth < entry.depth or link.hop < entry.hop or revision > entry.revision
 
 
-def _item(link: Link, depth: int, entry: Entry | None) -> Item:
+def _item(link: Link, depth: int, entry: Entry | None, policy: Policy) -> Item:
     return Item(
         url=link.url,
         key=link.key,
@@ -132,5 +130,8 @@ def _item(link: Link, depth: int, entry: Entry | None) -> Item:
         chain=link.chain,
         etag=link.etag,
         last_modified=link.last_modified,
+        page_type=policy.page_type(link.url),
         counted=entry is not None and entry.counted,
+        priority=policy.priority(link.url, depth, is_seed=depth == 0),
+        run=(link.again & RUN_MASK) or (0 if entry is None else entry.run),
     )

@@ -4,6 +4,7 @@ All of them are held in memory as well: a window's worth, read once when the lan
 """
 
 from collections import Counter
+from typing import TypeVar
 
 import msgspec
 from msgspec import Struct
@@ -13,6 +14,7 @@ from headrace_runtime.streams.seams import StateView, Unit
 from headrace_schemas.messages import FetchTask, TaskKind
 from headrace_schemas.urls import origin_of
 
+K = TypeVar("K")
 LEASE = b"f"
 _END = b"g"
 _encode = msgspec.msgpack.Encoder().encode
@@ -30,7 +32,13 @@ class Lease(Struct, frozen=True, array_like=True):
     released_at: float
     run: int = 0
     credit: bool = False
-    """A credit of `max_pages` is reserved for it."""
+    """It is to be counted: a credit of `max_pages`, and a place under each cap, is reserved for it."""
+    connections: int = 1
+    max_bytes: int = 0
+    """Reserved of the host's budget of bytes; 0: it has none."""
+    groups: tuple[bytes, ...] = ()
+    """The capped groups it is counted in."""
+    store: bool = True
 
 
 _decode = msgspec.msgpack.Decoder(Lease).decode
@@ -61,6 +69,9 @@ def task_of(lease: Lease) -> FetchTask:
         page_type=item.page_type,
         chain=item.chain,
         run=lease.run,
+        connections=lease.connections,
+        max_bytes=lease.max_bytes,
+        store=lease.store,
     )
 
 
@@ -69,6 +80,9 @@ class Leases:
         """`oldest`: no lease has a smaller number; a scan from 0 would pass a tombstone for every page ever fetched."""
         self._leases: dict[int, Lease] = {}
         self._hosts: Counter[str] = Counter()
+        self._credits: Counter[str] = Counter()
+        self._bytes: Counter[str] = Counter()
+        self._groups: Counter[bytes] = Counter()
         self._asked: set[str] = set()
         for _, raw in view.scan(LEASE + id_key(oldest), _END):
             self._remember(_decode(raw))
@@ -78,6 +92,18 @@ class Leases:
 
     def of_host(self, host: str) -> int:
         return self._hosts[host]
+
+    def credits_of(self, host: str) -> int:
+        """Of them, those that will be counted if a page comes of them."""
+        return self._credits[host]
+
+    def bytes_of(self, host: str) -> int:
+        """Reserved of the host's budget."""
+        return self._bytes[host]
+
+    def in_group(self, group: bytes) -> int:
+        """As `credits_of`, of a capped group."""
+        return self._groups[group]
 
     def asked(self, origin: str) -> bool:
         """Whether the robots.txt of `origin` is under way."""
@@ -99,21 +125,42 @@ class Leases:
         unit.put(LEASE + id_key(lease.fetch_id), _encode(lease))
         self._leases[lease.fetch_id] = lease
 
+    def mark(self, unit: Unit, key: bytes, run: int) -> None:
+        """The page under way was asked for once more in `run`. Seldom, so it is looked for."""
+        for lease in self._leases.values():
+            if lease.kind == "page" and lease.item.key == key:
+                self.renew(unit, msgspec.structs.replace(lease, item=msgspec.structs.replace(lease.item, run=run)))
+                return
+
     def end(self, unit: Unit, fetch_id: int) -> Lease | None:
         """None: it was settled before."""
         lease = self._leases.pop(fetch_id, None)
         if lease is None:
             return None
         unit.delete(LEASE + id_key(fetch_id))
-        self._hosts[lease.host] -= 1
-        if not self._hosts[lease.host]:
-            del self._hosts[lease.host]
+        self._count(lease, -1)
         if lease.kind == "robots":
             self._asked.discard(origin_of(lease.item.url))
         return lease
 
     def _remember(self, lease: Lease) -> None:
         self._leases[lease.fetch_id] = lease
-        self._hosts[lease.host] += 1
+        self._count(lease, 1)
         if lease.kind == "robots":
             self._asked.add(origin_of(lease.item.url))
+
+    def _count(self, lease: Lease, by: int) -> None:
+        _add(self._hosts, lease.host, by)
+        if lease.credit:
+            _add(self._credits, lease.host, by)
+        if lease.max_bytes:
+            _add(self._bytes, lease.host, by * lease.max_bytes)
+        for group in lease.groups:
+            _add(self._groups, group, by)
+
+
+def _add(counts: Counter[K], key: K, by: int) -> None:
+    """Without leaving zeros behind: hosts come and go by the million."""
+    counts[key] += by
+    if not counts[key]:
+        del counts[key]

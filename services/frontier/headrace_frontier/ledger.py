@@ -5,8 +5,8 @@ import msgspec
 from headrace_frontier.counters import Counters
 from headrace_frontier.hosts import Host, Hosts
 from headrace_frontier.leases import Lease, Leases, id_key, task_of
-from headrace_frontier.queues import FIRST, NORMAL, Item, Queue, delayed_place, is_delayed, ready_place
-from headrace_frontier.seen import Entry, known_reason, pack, seen_key, unpack
+from headrace_frontier.queues import FIRST, NORMAL, Item, Queue, delayed_place, is_delayed, ready_place, sequence_of
+from headrace_frontier.seen import Entry, known_reason, pack, seen_key
 from headrace_frontier.turn import Turn
 from headrace_schemas.messages import Failed, FetchResult, Refused, State, TaskKind
 
@@ -19,10 +19,6 @@ class Ledger:
     ) -> None:
         self.partition, self.counters, self.hosts, self.leases = partition, counters, hosts, leases
         self.ready, self.delayed = ready, delayed
-
-    def entry(self, turn: Turn, key: bytes) -> Entry | None:
-        raw = turn.unit.get([seen_key(key)])[0]
-        return None if raw is None else unpack(raw)
 
     def write(self, turn: Turn, key: bytes, old: Entry | None, new: Entry) -> None:
         if old is not None:
@@ -38,23 +34,15 @@ class Ledger:
     # ---- queued ----------------------------------------------------------------------------------
 
     def enqueue(
-        self,
-        turn: Turn,
-        host: Host,
-        old: Entry | None,
-        item: Item,
-        *,
-        run: int,
-        at: float | None = None,
-        first: bool = False,
+        self, turn: Turn, host: Host, old: Entry | None, item: Item, *, at: float | None = None, first: bool = False
     ) -> None:
         """`at`: not before then. `first`: ahead of what was found, since it was begun already."""
-        sequence = self.counters.next_sequence()
         if at is not None and at > turn.now:
-            place = delayed_place(at, sequence)
+            place = delayed_place(at, self.counters.next_sequence())
             self.delayed.push(turn.unit, host.id, host.delayed, place, item)
         else:
-            place = ready_place(FIRST if first or item.counted else NORMAL, item.depth, sequence)
+            ahead = FIRST if first or item.counted else NORMAL
+            place = ready_place(ahead, item.priority, item.depth, host.next_sequence())
             self.ready.push(turn.unit, host.id, host.ready, place, item)
         entry = Entry(
             State.QUEUED,
@@ -62,7 +50,7 @@ class Ledger:
             hop=item.hop,
             attempts=item.attempt,
             revision=turn.revision,
-            run=run,
+            run=item.run,
             counted=item.counted,
             place=place,
         )
@@ -76,18 +64,39 @@ class Ledger:
         if item is None:
             raise LookupError(f"{better.url} is queued, but not at its place")  # the state is broken: do not go on
         moved = msgspec.structs.replace(
-            item, url=better.url, depth=better.depth, hop=better.hop, referrer=better.referrer, chain=better.chain
+            item,
+            url=better.url,
+            depth=better.depth,
+            hop=better.hop,
+            referrer=better.referrer,
+            chain=better.chain,
+            page_type=better.page_type,
+            priority=better.priority,
         )
         place = entry.place
         if queue is self.ready:
             queue.remove(turn.unit, host.id, line, place)
-            place = ready_place(place[0], moved.depth, int.from_bytes(place[-8:], "big"))
+            place = ready_place(place[0], moved.priority, moved.depth, sequence_of(place))
             queue.push(turn.unit, host.id, line, place, moved)
             self.touch(turn, host)
         else:
             queue.replace(turn.unit, host.id, place, moved)
         new = msgspec.structs.replace(entry, depth=moved.depth, hop=moved.hop, place=place)
         self.write(turn, item.key, entry, new)
+
+    def mark(self, turn: Turn, host: Host, key: bytes, entry: Entry, run: int) -> Entry:
+        """It was asked for once more in `run`, which it need not be: it is under way, or cannot be had."""
+        if entry.state is State.QUEUED:
+            queue = self.delayed if is_delayed(entry.place) else self.ready
+            item = queue.get(turn.unit, host.id, entry.place)
+            if item is None:
+                raise LookupError(f"{key.hex()} is queued, but not at its place")
+            queue.replace(turn.unit, host.id, entry.place, msgspec.structs.replace(item, run=run))
+        elif entry.state is State.IN_FLIGHT:
+            self.leases.mark(turn.unit, key, run)
+        new = msgspec.structs.replace(entry, run=run)
+        self.write(turn, key, entry, new)
+        return new
 
     def dequeue(self, turn: Turn, host: Host, place: bytes) -> None:
         """Off its queue; the caller says what becomes of it."""
@@ -104,15 +113,15 @@ class Ledger:
         self.leases.add(turn.unit, lease)
         self.counters.released += 1
         if lease.kind == "page":
-            self.settle(turn, lease.item, State.IN_FLIGHT)
+            self.settle(turn, lease.item, State.QUEUED, State.IN_FLIGHT)
         else:
             self.counters.tasks_in_flight += 1
         turn.send("urls.to_fetch", self.partition, task_of(lease), id_key(lease.fetch_id))
 
     # ---- settled ---------------------------------------------------------------------------------
 
-    def settle(self, turn: Turn, item: Item, state: State, reason: str = "") -> None:
-        old = self.entry(turn, item.key)
+    def settle(self, turn: Turn, item: Item, was: State, state: State, reason: str = "") -> None:
+        """`was`: queued or in flight; of such a URL the item says all that its entry does, so that is not read."""
         new = Entry(
             state,
             depth=item.depth,
@@ -120,14 +129,20 @@ class Ledger:
             reason=known_reason(reason),
             attempts=item.attempt,
             revision=turn.revision,
-            run=0 if old is None else old.run,
+            run=item.run,
             counted=item.counted,
         )
-        self.write(turn, item.key, old, new)
+        self.write(turn, item.key, Entry(was, counted=item.counted), new)
+
+    def refuse(self, turn: Turn, item: Item, reason: str) -> None:
+        """By circumstance, without a request. It has no row in the index, and is judged again if found again."""
+        self.counters.deny(reason)
+        self.settle(turn, item, State.QUEUED, State.REFUSED, reason)
+        turn.unfetched += 1
 
     def settle_unfetched(self, turn: Turn, item: Item, state: State, reason: str) -> None:
         """No request is made for it: the index learns of it here, under a number of its own."""
-        self.settle(turn, item, state, reason)
+        self.settle(turn, item, State.QUEUED, state, reason)
         self.announce(turn, item, state, reason)
         turn.unfetched += 1
 

@@ -29,7 +29,10 @@ def shown(counters: Counters, oldest_due: float) -> Shown:
         counters.released,
         counters.late,
         counters.robots_denials,
-        rejected=dict(counters.rejected),
+        rejected={
+            reason: counters.rejected.get(reason, 0) + counters.denied.get(reason, 0)
+            for reason in counters.rejected.keys() | counters.denied.keys()
+        },
     )
 
 
@@ -52,7 +55,7 @@ class Metrics:
         self._again = Counter("crawler_released_again_total", "Lost tasks released again", registry=registry)
         self._denials = Counter("crawler_robots_denials_total", "URLs refused by robots.txt", registry=registry)
         self._rejects = Counter(
-            "crawler_policy_reject_total", "Links turned away by static policy", ["reason"], registry=registry
+            "crawler_policy_reject_total", "URLs turned away, by reason", ["reason"], registry=registry
         )
 
     def begin(self, partition: int, now: Shown) -> None:

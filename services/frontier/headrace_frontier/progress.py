@@ -40,14 +40,20 @@ class Reporter:
         self._busiest = Busiest()
         self._said: Progress | None = None
 
-    def report(self, turn: Turn, changed: Iterable[Host], next_due: float | None) -> None:
+    def report(self, turn: Turn, changed: Iterable[Host], next_due: float | None, next_host: Host | None) -> None:
         """Sends what is new. A new owner says everything once: that is how it is found."""
         self._busiest.update(changed)
         progress = self._progress(turn)
         if progress == self._said:
             return
         self._said = progress
-        said = msgspec.structs.replace(progress, next_due=next_due or 0.0, busiest=self._busiest.top())
+        said = msgspec.structs.replace(
+            progress,
+            next_due=next_due or 0.0,
+            busiest=self._busiest.top(),
+            next_host=next_host.name if next_host else "",
+            next_why=next_host.why if next_host else "",
+        )
         turn.send("crawl.progress", self._partition, said, partition_key(self._partition))
 
     def _progress(self, turn: Turn) -> Progress:

@@ -1,7 +1,11 @@
 """The queued URLs of every host, in order, each host's beginning at a remembered head.
 
-    q | host (8) | priority (u8) | depth (u16) | sequence (u64)  →  Item      ready, breadth first
-    t | host (8) | due (u64, ms)               | sequence (u64)  →  Item      waiting for a time
+    q | host (8) | first (u8) | rank (u40) | sequence (u40)  →  Item      ready, best first
+    t | host (8) | due (u64, ms) | sequence (u64)            →  Item      waiting for a time
+
+The rank is by priority, then depth, then order of arrival, but a URL that waits gains on those found after it: its
+rank is its sequence plus a fixed number for each step of priority and depth. So the best goes first, and nothing
+waits for ever behind what is better and never ends.
 
 Scans see committed state only, so what is pushed in this unit is met in the next one. They start at the head: a scan
 from the start of a queue would pass a tombstone for every URL ever taken from it.
@@ -13,14 +17,17 @@ from collections.abc import Iterator
 import msgspec
 from msgspec import Struct
 
-from headrace_frontier.seen import MAX_DEPTH
 from headrace_runtime.streams.seams import StateView, Unit
 
 READY, DELAYED = b"q", b"t"
-_READY = struct.Struct(">BHQ")
 _DELAYED = struct.Struct(">QQ")
 FIRST, NORMAL = 0, 1
-"""Priorities. First: what takes no credit (a spent budget must not hide it), and what was begun already."""
+"""First: what takes no credit (a spent budget must not hide it), and what was begun already."""
+STEP = 1_000
+"""URLs of the same host, found later, that a URL of the next depth or priority lets go ahead of it."""
+_DEPTHS = 16
+"""Depths told apart within a priority."""
+_NUMBER = 5  # bytes of a rank, and of a sequence
 
 _encode = msgspec.msgpack.Encoder().encode
 
@@ -41,6 +48,10 @@ class Item(Struct, frozen=True, array_like=True):
     page_type: str = "page"
     counted: bool = False
     """Fetched before: takes no credit."""
+    priority: int = 1
+    """0 high, 1 medium, 2 low."""
+    run: int = 0
+    """As in its entry, so that what becomes of it can be written without reading that."""
 
 
 _decode = msgspec.msgpack.Decoder(Item).decode
@@ -54,8 +65,14 @@ class Line(Struct, array_like=True):
     """No place in this queue is before it."""
 
 
-def ready_place(priority: int, depth: int, sequence: int) -> bytes:
-    return _READY.pack(priority, min(depth, MAX_DEPTH), sequence)
+def ready_place(first: int, priority: int, depth: int, sequence: int) -> bytes:
+    rank = sequence + STEP * (priority * _DEPTHS + min(depth, _DEPTHS - 1))
+    return bytes((first,)) + rank.to_bytes(_NUMBER, "big") + sequence.to_bytes(_NUMBER, "big")
+
+
+def sequence_of(place: bytes) -> int:
+    """Of a place in a ready queue."""
+    return int.from_bytes(place[-_NUMBER:], "big")
 
 
 def delayed_place(due: float, sequence: int) -> bytes:

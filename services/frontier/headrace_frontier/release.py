@@ -11,6 +11,7 @@ import xxhash
 
 from headrace_frontier import breaker
 from headrace_frontier.budget import Budget
+from headrace_frontier.caps import Caps, Room
 from headrace_frontier.due import DueIndex
 from headrace_frontier.hosts import Host
 from headrace_frontier.leases import Lease
@@ -45,14 +46,20 @@ class Visit:
         self.blocked = 0
         self.wake: float | None = None
         """When to come back; None: a result will bring us back, or nothing is left."""
+        self.why = ""
+        """What it waits for until then."""
 
-    def again(self, at: float) -> None:
-        self.wake = at if self.wake is None else min(self.wake, at)
+    def again(self, at: float, why: str = "") -> None:
+        if self.wake is None or at < self.wake:
+            self.wake, self.why = at, why
 
 
 class Release:
-    def __init__(self, ledger: Ledger, origins: Origins, due: DueIndex, budget: Budget, tuning: Tuning) -> None:
+    def __init__(
+        self, ledger: Ledger, origins: Origins, due: DueIndex, budget: Budget, caps: Caps, tuning: Tuning
+    ) -> None:
         self._ledger, self._origins, self._due, self._budget, self._tuning = ledger, origins, due, budget, tuning
+        self._caps = caps
 
     def run(self, turn: Turn, *, going: bool) -> None:
         """`going`: the crawl is running and what comes after is keeping up."""
@@ -60,9 +67,10 @@ class Release:
             for visits, host in enumerate(self._hosts(turn)):
                 if visits >= self._tuning.visits or not self._possible(turn):
                     break
-                self._schedule(turn, host, self._visit(turn, host))
+                visit = self._visit(turn, host)
+                self._schedule(turn, host, visit.wake, visit.why)
         for host in list(turn.touched.values()):
-            waiting = host.queued and (self._room(host) > 0 or host.given_up == turn.run)
+            waiting = host.queued and (self._room(turn, host) > 0 or host.given_up == turn.run)
             self._keep(turn, host, max(turn.now, host.held_until) if waiting else None)
 
     def possible(self) -> bool:
@@ -76,42 +84,51 @@ class Release:
 
     def _hosts(self, turn: Turn) -> Iterator[Host]:
         """Those longest due first, then those that this unit has touched."""
-        for name in self._due.due(turn.unit, turn.now):
+        for name in self._due.due(turn.unit, turn.now, lambda names: self._read_ahead(turn, names)):
             yield self._ledger.hosts.get(turn.unit, name)
         yield from list(turn.touched.values())
+
+    def _read_ahead(self, turn: Turn, names: list[str]) -> None:
+        """One read of many is a fraction of many reads of one, once there are more hosts than are cached."""
+        hosts = self._ledger.hosts.fetch(turn.unit, names)
+        self._origins.fetch(turn.unit, {host.origin for host in hosts if host.origin})
 
     def _keep(self, turn: Turn, host: Host, at: float | None) -> None:
         """Schedules a host that was not visited; one that waits already keeps its turn."""
         if at is None or not host.due or host.due > at * 1000:
-            self._schedule(turn, host, at)
+            self._schedule(turn, host, at, _held(host) if at is not None and at > turn.now else "")
 
-    def _schedule(self, turn: Turn, host: Host, at: float | None) -> None:
+    def _schedule(self, turn: Turn, host: Host, at: float | None, why: str) -> None:
         turn.touched.pop(host.name, None)
         before = host.due
         self._due.schedule(turn.unit, host, at)
         if host.due != before:
+            host.why = why
             self._ledger.hosts.change(host)
         if at is not None:
-            turn.wake(at)
+            turn.wake(at, host)
 
-    def _room(self, host: Host) -> int:
-        return host.window - self._ledger.leases.of_host(host.name)
+    def _room(self, turn: Turn, host: Host) -> int:
+        at_once = 1 if breaker.in_doubt(host) else turn.policy.polite(host.name)[1]
+        window = 1 if host.trial else max(host.window, at_once)
+        return window - self._ledger.leases.of_host(host.name)
 
     # ---- one host --------------------------------------------------------------------------------
 
-    def _visit(self, turn: Turn, host: Host) -> float | None:
-        """→ when to visit it again."""
+    def _visit(self, turn: Turn, host: Host) -> Visit:
+        visit = Visit(self._room(turn, host))
         if host.given_up != turn.run and host.held_until > turn.now:
-            return host.held_until if host.queued else None
-        visit = Visit(self._room(host))
+            if host.queued:
+                visit.again(host.held_until, _held(host))
+            return visit
         if visit.room <= 0 and host.given_up != turn.run:
-            return None
+            return visit
         # Retries first, as they are older; but a host in doubt is judged by what it was not asked for yet.
         walks = [self._walk_delayed, self._walk_ready]
         for walk in reversed(walks) if breaker.in_doubt(host) else walks:
             if not walk(turn, host, visit):
                 break
-        return visit.wake
+        return visit
 
     def _walk_delayed(self, turn: Turn, host: Host, visit: Visit) -> bool:
         """→ whether others may be looked at too."""
@@ -123,7 +140,7 @@ class Release:
         for place, item in queue.walk(turn.unit, host.id, line):
             due = due_of(place)
             if due > turn.now and host.given_up != turn.run:
-                visit.again(due)
+                visit.again(due, "retry")
                 kept = kept or place
                 break
             fate = self._one(turn, host, visit, place, item)
@@ -135,7 +152,7 @@ class Release:
                 break
         queue.advance(host.id, line, kept)
         if line.count and kept is None:  # pushed in this unit: not met yet
-            visit.again(max(turn.now, due_of(line.head)))
+            visit.again(max(turn.now, due_of(line.head)), "retry")
         return not stopped
 
     def _walk_ready(self, turn: Turn, host: Host, visit: Visit) -> bool:
@@ -166,7 +183,12 @@ class Release:
             return Fate.STOP
         if host.given_up == turn.run:
             return self._drop(turn, host, place, item, State.FAILED, "host_dead")
+        if not self._has_room(turn, visit):
+            return Fate.STOP
         origin = origin_of(item.url)
+        if origin != host.origin:
+            host.origin = origin
+            self._ledger.hosts.change(host)
         record = self._origins.get(turn.unit, origin)
         match self._origins.standing(origin, record, turn.now, turn.run):
             case Standing.KNOWN:
@@ -176,9 +198,9 @@ class Release:
             case Standing.FORBIDDEN:
                 return self._drop(turn, host, place, item, State.REFUSED, "address")
             case Standing.WAITING:
-                visit.again(record.retry_at)
+                visit.again(record.retry_at, "robots")
             case Standing.NEEDED:
-                if self._no_credit(turn, visit, item) or not self._has_room(turn, visit):
+                if self._no_credit(turn, visit, item):
                     return Fate.STOP
                 self._ask_robots(turn, host, origin)
                 visit.room -= 1
@@ -192,32 +214,48 @@ class Release:
     def _judged(
         self, turn: Turn, host: Host, visit: Visit, place: bytes, item: Item, origin: str, record: OriginRecord
     ) -> Fate:
+        verdict = turn.policy.judge(item.url, item.depth, item.hop, self._tuning.max_hops)
+        if not verdict.allowed:  # it was let in under an older policy
+            return self._refuse(turn, host, place, item, verdict.reason)
         if not self._origins.rules(origin, record).allows(item.url):
             self._ledger.counters.robots_denials += 1
-            self._ledger.dequeue(turn, host, place)
-            self._ledger.settle(turn, item, State.REFUSED, "robots_disallow")
-            turn.unfetched += 1
-            return Fate.TAKEN
-        if not self._has_room(turn, visit):
+            return self._refuse(turn, host, place, item, "robots_disallow")
+        reserved = self._caps.place(turn.unit, host, item, turn.policy)
+        if reserved.room is Room.SPENT:
+            return self._refuse(turn, host, place, item, "cap")
+        if reserved.room is Room.GROUP_BUSY:
+            visit.blocked += 1
+            return Fate.BLOCKED
+        if reserved.room is Room.HOST_BUSY:
             return Fate.STOP
         if not item.counted and not self._budget.reserve(turn):
             visit.again(turn.now)
             return Fate.STOP
         self._ledger.dequeue(turn, host, place)
+        delay, connections = self._pace(turn, host)
         lease = Lease(
             fetch_id=self._ledger.counters.next_fetch_id(),
             kind="page",
             host=host.name,
             item=item,
-            delay=max(turn.control.settings.delay, self._origins.delay(origin, record)),
+            delay=max(delay, self._origins.delay(origin, record)),
             valid_until=record.valid_until,
             released_at=turn.now,
             run=turn.run,
             credit=not item.counted,
+            connections=connections,
+            max_bytes=reserved.max_bytes,
+            groups=reserved.groups,
+            store=turn.policy.stored(item.page_type),
         )
         self._ledger.lease(turn, lease)
         visit.room -= 1
         return Fate.TAKEN
+
+    def _pace(self, turn: Turn, host: Host) -> tuple[float, int]:
+        """Seconds between two requests, and how many at once, as the settings want it."""
+        delay, connections = turn.policy.polite(host.name)
+        return (turn.control.settings.delay if delay is None else delay), connections
 
     def _ask_robots(self, turn: Turn, host: Host, origin: str) -> None:
         url = origin + "/robots.txt"
@@ -226,12 +264,17 @@ class Release:
             kind="robots",
             host=host.name,
             item=Item(url, xxhash.xxh3_128_digest(url.encode()), 0, page_type="robots"),
-            delay=turn.control.settings.delay,
+            delay=self._pace(turn, host)[0],
             valid_until=turn.now + _ROBOTS_TASK_VALID,
             released_at=turn.now,
             run=turn.run,
         )
         self._ledger.lease(turn, lease)
+
+    def _refuse(self, turn: Turn, host: Host, place: bytes, item: Item, reason: str) -> Fate:
+        self._ledger.dequeue(turn, host, place)
+        self._ledger.refuse(turn, item, reason)
+        return Fate.TAKEN
 
     def _drop(self, turn: Turn, host: Host, place: bytes, item: Item, state: State, reason: str) -> Fate:
         self._ledger.dequeue(turn, host, place)
@@ -253,3 +296,8 @@ class Release:
             return False
         visit.again(turn.now)
         return True
+
+
+def _held(host: Host) -> str:
+    """Why it is left alone until `held_until`."""
+    return "breaker" if host.cooldown_until >= host.not_before else "retry_after"

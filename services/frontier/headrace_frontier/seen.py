@@ -46,6 +46,10 @@ REASONS = (
     "over_budget",
     "too_slow",
     "headers",
+    "host_not_allowed",
+    "subdomain_denied",
+    "denied_pattern",
+    "not_in_allowlist",
 )
 _CODES = {reason: code for code, reason in enumerate(REASONS)}
 _OTHER = 0xFF

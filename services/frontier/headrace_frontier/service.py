@@ -28,6 +28,7 @@ def build(settings: Settings, parts: Parts) -> Service:
         partitioner=Partitioner(settings.partitions, settings.politeness.key),
         retry=settings.retry,
         robots=settings.robots,
+        breaker=settings.breaker,
         metrics=Metrics(parts.registry),
         tuning=_tuning(settings.partitions),
         address=parts.address,

@@ -5,14 +5,16 @@ from typing import assert_never
 
 import msgspec
 
-from headrace_frontier import breaker
+from headrace_frontier.breaker import Breaker, answered, is_fault, is_news, is_refusal
 from headrace_frontier.budget import Budget
+from headrace_frontier.caps import Caps
 from headrace_frontier.hosts import Host
 from headrace_frontier.leases import Lease
 from headrace_frontier.ledger import Ledger
 from headrace_frontier.origins import Origins
 from headrace_frontier.queues import Item
 from headrace_frontier.retry import Backoff
+from headrace_frontier.seen import Entry
 from headrace_frontier.tuning import Tuning
 from headrace_frontier.turn import Turn
 from headrace_schemas.messages import (
@@ -38,11 +40,14 @@ class Settle:
         ledger: Ledger,
         origins: Origins,
         budget: Budget,
+        caps: Caps,
+        breaker: Breaker,
         backoff: Backoff,
         partitioner: Partitioner,
         tuning: Tuning,
     ) -> None:
         self._ledger, self._origins, self._budget, self._backoff = ledger, origins, budget, backoff
+        self._caps, self._breaker = caps, breaker
         self._partitioner, self._tuning = partitioner, tuning
 
     def result(self, result: FetchResult, turn: Turn) -> None:
@@ -72,18 +77,19 @@ class Settle:
         match outcome:
             case Fetched():
                 self._answered(lease, host, result, turn)
-                self._fetched(lease, outcome, turn)
+                self._fetched(lease, host, outcome, turn)
             case Redirected():
                 self._answered(lease, host, result, turn)
                 self._redirected(lease, host, outcome, turn)
             case Failed():
-                if breaker.is_fault(outcome):
+                if is_fault(outcome) or is_refusal(outcome):
                     self._fault(lease, host, outcome, turn)
                 elif outcome.status:
                     self._answered(lease, host, result, turn)
+                self._caps.failed(host, outcome, turn.control.settings)
                 self._failed(lease, host, outcome, turn)
             case Refused():
-                self._ledger.settle(turn, lease.item, State.REFUSED, outcome.reason)
+                self._ledger.settle(turn, lease.item, State.IN_FLIGHT, State.REFUSED, outcome.reason)
             case Deferred():
                 self._deferred(lease, host, outcome, turn)
             case Robots():  # no answer to a page
@@ -92,14 +98,15 @@ class Settle:
                 assert_never(outcome)
 
     def _answered(self, lease: Lease, host: Host, result: FetchResult, turn: Turn) -> None:
-        breaker.answered(host)
+        answered(host)
         turnaround = turn.now - lease.released_at - result.waited
-        host.measured(turnaround, result.latency_ms / 1000, lease.delay, self._tuning.host_window)
+        latency = result.latency_ms / 1000
+        host.measured(turnaround, latency, lease.delay, lease.connections, self._tuning.host_window)
 
     def _fault(self, lease: Lease, host: Host, failed: Failed, turn: Turn) -> None:
         host.window = 1
-        if breaker.is_news(failed, lease.item.attempt):
-            breaker.failed(host, lease.released_at, turn.now, turn.run, self._tuning)
+        if is_news(failed, lease.item.attempt):
+            self._breaker.failed(host, failed, lease.released_at, turn.now, turn.run, lease.fetch_id)
         self._hold(host, failed, turn)
 
     def _hold(self, host: Host, failed: Failed, turn: Turn) -> None:
@@ -107,22 +114,23 @@ class Settle:
         if failed.status in (_TOO_MANY, _UNAVAILABLE):
             host.not_before = max(host.not_before, turn.now + self._backoff.honoured(failed.retry_after))
 
-    def _fetched(self, lease: Lease, fetched: Fetched, turn: Turn) -> None:
+    def _fetched(self, lease: Lease, host: Host, fetched: Fetched, turn: Turn) -> None:
         if lease.credit:
             self._budget.spend()
+            self._caps.fetched(turn.unit, host, lease, fetched)
         self._ledger.counters.body_bytes += fetched.size
-        self._ledger.settle(turn, msgspec.structs.replace(lease.item, counted=True), State.FETCHED)
+        self._ledger.settle(turn, msgspec.structs.replace(lease.item, counted=True), State.IN_FLIGHT, State.FETCHED)
 
     def _redirected(self, lease: Lease, host: Host, redirected: Redirected, turn: Turn) -> None:
         item = lease.item
         if item.hop + 1 > self._tuning.max_hops:
-            self._ledger.settle(turn, item, State.FAILED, "too_many_redirects")
+            self._ledger.settle(turn, item, State.IN_FLIGHT, State.FAILED, "too_many_redirects")
             return
         try:
             target = self._partitioner.politeness_key(redirected.to)
             partition = self._partitioner.partition(redirected.to)
         except ValueError:
-            self._ledger.settle(turn, item, State.FAILED, "bad_redirect")
+            self._ledger.settle(turn, item, State.IN_FLIGHT, State.FAILED, "bad_redirect")
             return
         chain = (*item.chain, item.url)
         if redirected.key == item.key and target == host.name:  # a slash, a parameter order: another spelling
@@ -131,7 +139,7 @@ class Settle:
             return
         link = Link(redirected.to, redirected.key, item.depth, item.referrer, item.hop + 1, chain)
         turn.redirects.setdefault(partition, []).append(link)
-        self._ledger.settle(turn, item, State.REDIRECTED)
+        self._ledger.settle(turn, item, State.IN_FLIGHT, State.REDIRECTED)
 
     def _failed(self, lease: Lease, host: Host, failed: Failed, turn: Turn) -> None:
         attempt = lease.item.attempt + 1
@@ -140,7 +148,7 @@ class Settle:
             wait = self._backoff.wait(attempt, lease.fetch_id, failed.retry_after)
             self._again(item, host, turn, at=turn.now + wait)
         else:
-            self._ledger.settle(turn, item, State.FAILED, failed.reason)
+            self._ledger.settle(turn, item, State.IN_FLIGHT, State.FAILED, failed.reason)
 
     def _deferred(self, lease: Lease, host: Host, deferred: Deferred, turn: Turn) -> None:
         """Not its fault: no attempt is spent."""
@@ -151,5 +159,4 @@ class Settle:
         self._again(lease.item, host, turn, at=max(not_before, turn.now + self._tuning.deferred_wait))
 
     def _again(self, item: Item, host: Host, turn: Turn, *, at: float | None = None, first: bool = False) -> None:
-        old = self._ledger.entry(turn, item.key)
-        self._ledger.enqueue(turn, host, old, item, run=0 if old is None else old.run, at=at, first=first)
+        self._ledger.enqueue(turn, host, Entry(State.IN_FLIGHT, counted=item.counted), item, at=at, first=first)

@@ -19,12 +19,6 @@ class Tuning(Struct, frozen=True, kw_only=True):
     """URLs settled without a request in one unit of work (given up, refused at release)."""
     max_hops: int = 5
     """Redirects in a row, RFC 9110 section 15.4 leaves the number to us."""
-    breaker_failures: int = 5
-    """Failures of a host in a row that open its breaker."""
-    breaker_cooldown: float = 60.0
-    """Seconds a host is left alone after that; doubles each time."""
-    breaker_opens: int = 2
-    """Openings without a success between them after which the host is given up for this run."""
     robots_tries: int = 3
     """Requests for a robots.txt that answers 5xx, 429 or not at all, before its origin is given up for this run."""
     robots_keep: float = 30 * DAY

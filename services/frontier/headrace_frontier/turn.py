@@ -20,6 +20,7 @@ class Turn:
         """URLs settled without a request."""
         self.soonest: float | None = None
         """The earliest time at which something staged here is due."""
+        self.soonest_host: Host | None = None
 
     @property
     def run(self) -> int:
@@ -33,5 +34,6 @@ class Turn:
     def send(self, topic: str, partition: int, message: Struct, key: bytes = b"") -> None:
         self.unit.send(Send(topic, partition, codec.encode(message, self.control.revision), key))
 
-    def wake(self, at: float) -> None:
-        self.soonest = at if self.soonest is None else min(self.soonest, at)
+    def wake(self, at: float, host: Host) -> None:
+        if self.soonest is None or at < self.soonest:
+            self.soonest, self.soonest_host = at, host
