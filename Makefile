@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install lock crawl test test-unit lint format kafka-up kafka-down wheel docs clean
+.PHONY: help install lock crawl test test-unit lint format kafka-up kafka-down wheel docs bench-frontier clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -53,6 +53,9 @@ kafka-up: install ## start a real local broker, empty; prints kafka://127.0.0.1:
 
 kafka-down: install ## end that broker and delete what it kept
 	@$(BIN)/python -m deploy.kafka down
+
+bench-frontier: install ## what links, releases and restarts cost the frontier; FULL=1 with 10 M known URLs, JSON=F
+	@$(BIN)/python -m benchmarks.frontier $(if $(FULL),--full) $(if $(JSON),--json $(JSON))
 
 wheel: install ## build dist/headrace-*.whl
 	@$(BIN)/uv build --quiet --wheel --no-build-isolation --python $(BIN)/python

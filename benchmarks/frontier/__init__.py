@@ -1,0 +1,1 @@
+"""`make bench-frontier`: what a link, a release and a restart cost, on the real handler and the real embedded state."""
