@@ -2,6 +2,7 @@
 
 import asyncio
 import gzip
+import ssl
 import time
 import zlib
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -29,12 +30,13 @@ Reply = Callable[[asyncio.StreamWriter, Seen], Awaitable[bool | None]]
 class Hostile:
     def __init__(self) -> None:
         self.port = 0
+        self.scheme = "http"
         self.log: list[Seen] = []
         self.routes: dict[str, Reply] = dict(ROUTES)
         self.open = self.most_open = 0
 
     def url(self, path: str, host: str = "127.0.0.1") -> str:
-        return f"http://{host}:{self.port}{path}"
+        return f"{self.scheme}://{host}:{self.port}{path}"
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         host = writer.get_extra_info("sockname")[0]
@@ -53,17 +55,18 @@ class Hostile:
                         return
                 finally:
                     self.open -= 1
-        except (ConnectionError, asyncio.IncompleteReadError):
+        except (ConnectionError, asyncio.IncompleteReadError, ssl.SSLError):
             return
         finally:
             writer.close()
-            with suppress(ConnectionError):
+            with suppress(ConnectionError, ssl.SSLError):
                 await writer.wait_closed()
 
 
 @asynccontextmanager
-async def hostile_server(address: str = "0.0.0.0") -> AsyncIterator[Hostile]:
+async def hostile_server(address: str = "0.0.0.0", tls: ssl.SSLContext | None = None) -> AsyncIterator[Hostile]:
     hostile = Hostile()
+    hostile.scheme = "https" if tls else "http"
     connections: set[asyncio.Task[None]] = set()
 
     def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -71,7 +74,7 @@ async def hostile_server(address: str = "0.0.0.0") -> AsyncIterator[Hostile]:
         connections.add(task)
         task.add_done_callback(connections.discard)
 
-    server = await asyncio.start_server(connected, address, 0, backlog=1024)
+    server = await asyncio.start_server(connected, address, 0, backlog=1024, ssl=tls)
     hostile.port = server.sockets[0].getsockname()[1]
     try:
         yield hostile
@@ -128,11 +131,27 @@ async def reset(writer: asyncio.StreamWriter, seen: Seen) -> None:
     writer.transport.abort()
 
 
+async def reset_body(writer: asyncio.StreamWriter, seen: Seen) -> None:
+    writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 5000\r\n\r\nonly this")
+    await writer.drain()
+    await asyncio.sleep(0.02)
+    writer.transport.abort()
+
+
+async def endless_headers(writer: asyncio.StreamWriter, seen: Seen) -> None:
+    writer.write(b"HTTP/1.1 200 OK\r\n")
+    while not writer.is_closing():
+        writer.write(b"".join(b"X-%d: more\r\n" % number for number in range(1000)))
+        await writer.drain()
+        await asyncio.sleep(0)  # as above
+
+
 async def endless(writer: asyncio.StreamWriter, seen: Seen) -> None:
     writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n")
-    while True:
+    while not writer.is_closing():
         writer.write(b"<p>more</p>" * 6000)
         await writer.drain()
+        await asyncio.sleep(0)  # or a connection that is gone would not be noticed
 
 
 async def conditional(writer: asyncio.StreamWriter, seen: Seen) -> bool | None:
@@ -208,6 +227,15 @@ ROUTES: dict[str, Reply] = {
         b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n"
     ),
     "/badchunk": raw(b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\nabc\r\n"),
+    "/cutchunk": raw(b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nTransfer-Encoding: chunked\r\n\r\nff\r\nabc"),
+    "/twolengths": raw(
+        b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 3\r\nContent-Length: 7\r\n\r\nabcdefg"
+    ),
+    "/negative": raw(b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: -5\r\n\r\nabc"),
+    "/longer": raw(b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 3\r\n\r\nabcdefg"),
+    "/resetbody": reset_body,
+    "/endlessheaders": endless_headers,
+    "/thousandheaders": html(*(f"X-{i}: v" for i in range(1000))),
     "/hugeheader": raw(b"HTTP/1.1 200 OK\r\nX: " + b"x" * 2_000_000 + b"\r\n\r\n"),
     "/manyheaders": html(*(f"X-{i}: {'v' * 20}" for i in range(90))),
     "/oddheader": html("X-Name: caf\xe9", "Set-Cookie: a=b"),

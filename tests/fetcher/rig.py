@@ -11,7 +11,9 @@ from headrace_fetcher.aiohttp_transport import AiohttpTransport
 from headrace_fetcher.fetch import Answer, Client, PageFetcher, Trip
 from headrace_fetcher.headers import user_agent
 from headrace_fetcher.httpx_transport import PerHostTransport
+from headrace_fetcher.memory import Memory
 from headrace_fetcher.packing import Packer
+from headrace_fetcher.pyreqwest_transport import PyreqwestTransport
 from headrace_fetcher.resolver import Resolver
 from headrace_fetcher.robots import RobotsFetcher
 from headrace_fetcher.transport import new_ssl_context
@@ -20,7 +22,7 @@ from headrace_runtime.clock import SystemClock
 from headrace_schemas.messages import FetchTask
 from headrace_schemas.urls import Canonicaliser, host_of
 
-CLIENTS = ("aiohttp", "httpx")
+CLIENTS = ("pyreqwest", "aiohttp", "httpx")
 LOOPBACK = ("127.0.0.0/8",)
 
 
@@ -36,8 +38,8 @@ class Rig:
     transport: httpx.AsyncBaseTransport
     trip: Trip
     """Of the last fetch."""
-    held: list[float]
-    """Times that robots hops were told to wait for."""
+    held: list[str]
+    """URLs that robots hops waited for their turn at."""
 
     async def fetch(self, url: str, **more: Any) -> Answer:
         self.trip = Trip(SystemClock().monotonic())
@@ -46,8 +48,8 @@ class Rig:
             return await self.robots.fetch(wanted, self.trip, self._hold)
         return await self.pages.fetch(wanted, self.trip)
 
-    async def _hold(self, until: float) -> None:
-        self.held.append(until)
+    async def _hold(self, url: str) -> None:
+        self.held.append(url)
 
 
 @asynccontextmanager
@@ -59,21 +61,29 @@ async def rig(
     read: float = 3.0,
     max_bytes: int = 1_000_000,
     idle: int = 100,
+    ports: tuple[int, ...] = (),
+    max_memory: int = 100_000_000,
+    min_rate: int = 0,
+    ttl: float = 300.0,
 ) -> AsyncIterator[Rig]:
-    clock, vetting = SystemClock(), Vetting(allow)
-    resolver = Resolver(vetting, clock)
+    clock, vetting = SystemClock(), Vetting(allow, ports)
+    resolver = Resolver(vetting, clock, ttl=ttl)
     transport: httpx.AsyncBaseTransport
     if client == "aiohttp":
         transport = AiohttpTransport(
             resolver, vetting, new_ssl_context(), clock, connect_timeout=2.0, read_timeout=read, idle=idle
         )
+    elif client == "pyreqwest":
+        transport = PyreqwestTransport(resolver, clock, connect_timeout=2.0, read_timeout=read, idle=idle, http2=True)
     else:
         transport = PerHostTransport(
             resolver, new_ssl_context(), clock, connect_timeout=2.0, read_timeout=read, idle=idle
         )
-    packer = Packer(3)
+    packer, memory = Packer(3), Memory(max_memory)
     asker = Client(transport, user_agent("headrace", "1.2", "ops@example.org"), clock)
-    pages = PageFetcher(asker, Canonicaliser(), packer, clock, total_timeout=total, max_bytes=max_bytes)
+    pages = PageFetcher(
+        asker, Canonicaliser(), packer, memory, clock, total_timeout=total, max_bytes=max_bytes, min_rate=min_rate
+    )
     robots = RobotsFetcher(asker, clock, total_timeout=total, max_bytes=max_bytes)
     try:
         yield Rig(pages, robots, transport, Trip(0.0), [])

@@ -1,8 +1,10 @@
 """Bounded decoding: whatever is sent, no more than the cap comes out, and it comes in small pieces."""
 
+import asyncio
 import gzip
 import os
 import zlib
+from collections.abc import AsyncIterator
 
 import brotli  # type: ignore[import-untyped]
 import pytest
@@ -10,8 +12,10 @@ import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headrace_fetcher.body import PIECE, Decoder
-from headrace_fetcher.faults import BodyTooLarge, BrokenEncoding
+from headrace_fetcher.body import PIECE, Decoder, Pace, read_whole
+from headrace_fetcher.faults import BodyTooLarge, BrokenEncoding, TooSlow
+from headrace_fetcher.memory import Memory
+from headrace_runtime.clock import ManualClock
 from tests.fetcher.hostile import bomb
 
 MB = 1024 * 1024
@@ -126,3 +130,105 @@ def test_nothing_at_all_is_an_empty_body_whatever_the_header_says() -> None:
 def test_encodings_we_did_not_ask_for_are_refused(name: str) -> None:
     with pytest.raises(BrokenEncoding):
         Decoder(name, MB)
+
+
+# ---- all bodies together ----
+
+
+async def test_a_reader_waits_while_memory_is_full_and_goes_on_when_another_has_left() -> None:
+    memory = Memory(100)
+    with memory.share() as second_to_be:  # joins first, so it is the oldest
+        assert second_to_be.grow(60)
+        with memory.share() as younger:
+            assert younger.grow(40)
+            assert not younger.grow(1)
+            waiting = asyncio.create_task(younger.wait(30))
+            await asyncio.sleep(0)
+            assert second_to_be.grow(20), "the oldest may always go on"
+            assert not waiting.done()
+            memory.leave(second_to_be)
+            await waiting
+            assert memory.used == 70
+            memory.join(second_to_be)
+    assert memory.used == 0
+
+
+async def test_readers_who_all_want_more_than_there_is_end_one_after_the_other() -> None:
+    memory, most = Memory(1000), 0
+
+    async def read() -> None:
+        nonlocal most
+        with memory.share() as share:
+            for _ in range(9):
+                await asyncio.sleep(0)
+                if not share.grow(100):
+                    await share.wait(100)
+                most = max(most, memory.used)
+
+    await asyncio.wait_for(asyncio.gather(*(read() for _ in range(50))), 10)
+    assert memory.used == 0
+    assert most <= 1000 + 900
+
+
+async def test_a_reader_cut_off_while_it_waits_holds_nothing() -> None:
+    memory = Memory(100)
+
+    async def read(size: int) -> None:
+        with memory.share() as share:
+            await share.wait(size)
+            await asyncio.sleep(30)
+
+    tasks = [asyncio.create_task(read(80)) for _ in range(3)]
+    await asyncio.sleep(0)
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+    assert memory.used == 0
+
+
+def test_a_body_that_alone_is_more_than_memory_is_cut() -> None:
+    with Memory(100).share() as share, pytest.raises(BodyTooLarge):
+        share.grow(101)
+
+
+# ---- the least rate ----
+
+
+async def trickle(clock: ManualClock, size: int, seconds: float, count: int) -> AsyncIterator[bytes]:
+    for _ in range(count):
+        clock.advance(seconds)
+        yield bytes(size)
+
+
+async def body_of(clock: ManualClock, raw: AsyncIterator[bytes], memory: Memory, least: int = 100) -> int:
+    with memory.share() as share:
+        body, _ = await read_whole(raw, Decoder("", MB), share, Pace(clock, least))
+    return len(body)
+
+
+async def test_a_body_below_the_least_rate_is_given_up_once_it_had_its_chance() -> None:
+    clock = ManualClock()
+    with pytest.raises(TooSlow, match=r"\d+ bytes in 6 s"):
+        await body_of(clock, trickle(clock, 10, 1.0, 20), Memory(MB))
+
+
+@pytest.mark.parametrize(("size", "seconds", "count"), [(10, 1.0, 5), (200, 1.0, 20), (2000, 9.0, 2)])
+async def test_a_body_that_is_short_or_fast_enough_is_read(size: int, seconds: float, count: int) -> None:
+    clock = ManualClock()
+    assert await body_of(clock, trickle(clock, size, seconds, count), Memory(MB)) == size * count
+
+
+async def test_any_rate_will_do_where_none_is_asked_for() -> None:
+    clock = ManualClock()
+    assert await body_of(clock, trickle(clock, 1, 9.0, 20), Memory(MB), least=0) == 20
+
+
+async def test_the_time_we_wait_for_our_own_memory_is_not_held_against_the_server() -> None:
+    clock, memory = ManualClock(), Memory(1000)
+    with memory.share() as other:
+        assert other.grow(1000)
+        reading = asyncio.create_task(body_of(clock, trickle(clock, 300, 1.0, 3), memory))
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        clock.advance(60.0)
+    assert await reading == 900

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headrace_fetcher.schedule import LATENESS, MEMORY, RECHECK, Job, Schedule, Sighting
+from headrace_fetcher.host_clock import LATENESS, Job, Sighting
+from headrace_fetcher.schedule import MEMORY, RECHECK, Schedule
 
 EPSILON = 1e-9
 
@@ -24,8 +25,8 @@ def schedule(*, concurrency: int = 1000, rate: float = 0.0, patience: float = 1e
     return made
 
 
-def job(host: str, delay: float, item: str = "", lane: object = "lane") -> Job[str]:
-    return Job(lane, host, delay, item)
+def job(host: str, delay: float, item: str = "", lane: object = "lane", connections: int = 1) -> Job[str]:
+    return Job(lane, host, delay, item, connections)
 
 
 class World:
@@ -76,9 +77,9 @@ def test_no_two_requests_to_a_host_are_closer_than_its_delay_nor_overlap(
     world.run(1e9)
     assert sum(len(starts) for starts in world.starts.values()) == len(tasks)
     for starts in world.starts.values():
-        for (written, ended, _), (after, _, later) in pairwise(starts):
+        for (written, ended, earlier), (after, _, later) in pairwise(starts):
             assert after >= ended - EPSILON
-            assert after - written >= later.delay - EPSILON
+            assert after - written >= max(earlier.delay, later.delay) - EPSILON
 
 
 def test_tasks_of_a_host_keep_their_order() -> None:
@@ -136,6 +137,29 @@ def test_a_longer_delay_learnt_from_robots_txt_counts_from_the_robots_request() 
     assert len(clock.due(30.0, always)) == 1
 
 
+def test_a_robots_txt_asked_for_again_waits_the_delay_that_the_pages_around_it_are_owed() -> None:
+    clock = schedule()
+    for delay in (5.0, 1.0, 5.0):  # a page, a robots.txt that knows nothing of its own Crawl-delay, a page
+        clock.add(job("h", delay), 10.0)
+    starts = []
+    for now in range(10, 21):
+        for one in clock.due(float(now), always):
+            starts.append(now)
+            clock.finished(one, now, Sighting(now, now))
+    assert starts == [10, 15, 20]
+
+
+def test_a_delay_learnt_minutes_after_the_last_request_still_counts_from_it() -> None:
+    clock = schedule()
+    clock.add(job("h", 1.0), 10.0)
+    (robots,) = clock.due(10.0, always)
+    clock.finished(robots, 10.1, Sighting(10.0, 10.0))
+    clock.due(200.0, always)
+    clock.add(job("h", 250.0), 200.0)
+    assert clock.due(259.9, always) == []
+    assert len(clock.due(260.0, always)) == 1
+
+
 def test_an_attempt_that_asked_nothing_costs_the_host_nothing() -> None:
     clock = schedule()
     for _ in range(2):
@@ -177,6 +201,65 @@ def test_a_server_that_notices_requests_late_sees_no_gap_shorter_for_it(lateness
         answered = now + late + 0.02
         clock.finished(started[0], answered, Sighting(now, answered))
     assert all(after - before >= 0.5 - EPSILON for before, after in pairwise(stamps))
+
+
+# ---- more than one at once, where a setting names the host ----
+
+
+def test_a_host_named_by_a_setting_may_have_several_requests_under_way_a_delay_apart() -> None:
+    clock = schedule()
+    for _ in range(5):
+        clock.add(job("h", 1.0, connections=3), 10.0)
+    assert [len(clock.due(at, always)) for at in (10.0, 10.9, 11.0, 11.9, 12.0, 13.0, 99.0)] == [1, 0, 1, 0, 1, 0, 0]
+
+
+def test_the_end_of_one_makes_room_for_the_next() -> None:
+    clock = schedule()
+    for _ in range(3):
+        clock.add(job("h", 1.0, connections=2), 10.0)
+    (first,), (_,) = clock.due(10.0, always), clock.due(11.0, always)
+    assert clock.due(20.0, always) == []
+    clock.finished(first, 20.0, Sighting(10.0, 20.0))
+    assert len(clock.due(20.0, always)) == 1
+
+
+def test_without_a_delay_a_named_host_gets_all_its_requests_at_once() -> None:
+    clock = schedule()
+    for _ in range(9):
+        clock.add(job("h", 0.0, connections=4), 10.0)
+    assert len(clock.due(10.0, always)) == 4
+
+
+def test_a_request_that_may_not_overlap_waits_for_all_that_are_under_way() -> None:
+    clock = schedule()
+    clock.add(job("h", 0.0, connections=4), 10.0)
+    clock.add(job("h", 0.0, connections=4), 10.0)
+    clock.add(job("h", 0.0, "alone"), 10.0)
+    one, two = clock.due(10.0, always)
+    assert clock.due(11.0, always) == []
+    clock.finished(one, 12.0, Sighting(10.0, 12.0))
+    assert clock.due(12.0, always) == []
+    clock.finished(two, 13.0, Sighting(10.0, 13.0))
+    assert [started.item for started in clock.due(13.0, always)] == ["alone"]
+
+
+def test_a_host_that_is_slow_to_connect_to_is_not_asked_on_the_heels_of_a_request_under_way() -> None:
+    clock = schedule()
+    for _ in range(3):
+        clock.add(job("h", 1.0, connections=2), 10.0)
+    (first,) = clock.due(10.0, always)
+    clock.finished(first, 10.2, Sighting(10.15, 10.15))  # 150 ms until it was on the wire
+    assert len(clock.due(11.15, always)) == 1
+    assert clock.due(11.15 + 1.1, always) == []
+    assert len(clock.due(11.15 + 1.15 + EPSILON, always)) == 1
+
+
+def test_one_that_goes_first_goes_before_all_that_wait_for_its_host() -> None:
+    clock = schedule()
+    clock.add(job("h", 1.0, "one"), 10.0)
+    clock.add(job("h", 1.0, "two"), 10.0)
+    clock.add(job("h", 1.0, "hop"), 10.0, first=True)
+    assert [started.item for started in clock.due(10.0, always)] == ["hop"]
 
 
 # ---- the whole process ----
@@ -231,6 +314,33 @@ def test_a_lane_that_may_not_start_holds_back_only_its_own_hosts() -> None:
     assert [one.host for one in clock.due(1.0 + RECHECK, always)] == ["a"]
 
 
+def test_a_barred_lane_is_asked_once_in_a_while_however_many_hosts_it_has() -> None:
+    clock = schedule()
+    for number in range(1_000):
+        clock.add(job(f"h{number}", 0.0), 1.0)
+    asked = 0
+
+    def lost(_: Job[str]) -> bool:
+        nonlocal asked
+        asked += 1
+        return False
+
+    for turn in range(50):
+        assert clock.due(1.0 + turn * RECHECK, lost) == []
+    assert asked <= 51
+    assert len(clock.due(60.0, always)) == 1_000
+
+
+def test_a_lane_dropped_while_it_was_barred_leaves_the_hosts_to_the_next() -> None:
+    clock = schedule()
+    clock.add(job("h", 1.0), 10.0)
+    assert clock.due(10.0, lambda _: False) == []
+    clock.drop("lane")
+    clock.open("next", 11.0)
+    clock.add(job("h", 1.0, lane="next"), 11.0)
+    assert len(clock.due(12.0, always)) == 1
+
+
 # ---- waiting has an end ----
 
 
@@ -274,7 +384,7 @@ def test_dropping_a_lane_forgets_what_it_had_waiting_and_nothing_else() -> None:
     clock.open("other", 0.0)
     for number in range(10):
         clock.add(job(f"h{number}", 0.0, lane="other" if number % 2 else "lane"), 1.0)
-    clock.drop("lane")
+    assert {one.lane for one in clock.drop("lane")} == {"lane"}
     assert {one.lane for one in clock.due(1.0, always)} == {"other"}
     assert clock.waiting == 0
 
@@ -291,6 +401,17 @@ def test_hosts_are_forgotten_once_they_are_owed_nothing() -> None:
     clock.due(10.0 + MEMORY, always)
     assert clock.hosts == 0
     assert clock.next_wakeup(100.0) is None
+
+
+def test_a_host_asked_for_hours_leaves_nothing_behind_in_the_heap() -> None:
+    clock = schedule()
+    now = 10.0
+    for _ in range(2_000):  # idle after each, as with a frontier that sends one at a time
+        clock.add(job("h", 0.1), now)
+        now += 0.1
+        for one in clock.due(now, always):
+            clock.finished(one, now, Sighting(now, now))
+    assert len(clock._heap) <= 3
 
 
 def test_five_thousand_hosts_are_cheap() -> None:

@@ -47,6 +47,11 @@ async def test_each_task_is_answered_once_with_what_became_of_it(server: Hostile
         first = next(result for result in fetcher.results if result.fetch_id == 0)
         assert (first.depth, first.hop, first.run, first.url) == (4, 1, 3, server.url("/"))
         assert first.finished_at > 1e9
+        assert (first.host, first.protocol, first.delay) == ("127.0.0.1", "HTTP/1.1", 0.0)
+        assert first.received > 0
+        assert first.finished_at - 30 < first.asked_at <= first.finished_at
+        asked = {result.fetch_id: result.asked_at > 0 for result in fetcher.results}
+        assert asked == {number: number != 7 for number in range(8)}
         page, result = (r for r in fetcher.records if r.key == (0).to_bytes(8, "big"))
         assert {page.topic, result.topic} == {"pages.fetched", "fetch.results"}
         assert codec.revision_of(result.value) == fetcher.revision

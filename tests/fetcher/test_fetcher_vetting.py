@@ -7,6 +7,10 @@ from headrace_fetcher.resolver import Resolver
 from headrace_fetcher.vetting import Vetting
 from headrace_runtime.clock import SystemClock
 from headrace_schemas.errors import UsageError
+from headrace_schemas.messages import Fetched, Refused
+from headrace_schemas.urls import as_found
+from tests.fetcher.hostile import hostile_server, raw
+from tests.fetcher.rig import CLIENTS, rig
 
 PUBLIC = ["93.184.216.34", "8.8.8.8", "2606:2800:220:1:248:1893:25c8:1946", "64:ff9b::808:808", "::ffff:8.8.8.8"]
 
@@ -21,8 +25,15 @@ NOT_PUBLIC = {
     "reserved": ["240.0.0.1", "255.255.255.255", "::7f00:1", "::8.8.8.8", "4000::1", "100::1"],
     "documentation": ["192.0.2.1", "198.51.100.7", "203.0.113.9", "2001:db8::1", "3fff::1"],
     "benchmarks and relays": ["198.18.0.1", "192.88.99.1"],
-    "carrying a private one": ["64:ff9b::10.0.0.1", "64:ff9b::a9fe:a9fe", "2002:7f00:1::", "2002:a00:1::1"],
-    "tunnels": ["2001:0:53aa:64c:0:1:2:3", "64:ff9b:1::1"],
+    "carrying a private one": [
+        "::ffff:169.254.169.254",
+        "2002:a9fe:a9fe::1",
+        "64:ff9b::10.0.0.1",
+        "64:ff9b::a9fe:a9fe",
+        "2002:7f00:1::",
+        "2002:a00:1::1",
+    ],
+    "tunnels": ["2001:0:53aa:64c:0:1:2:3", "64:ff9b:1::1", "64:ff9b:1::808:808", "2001::7f00:1"],
     "no address at all": ["", "localhost", "1.2.3", "127.1", "0x7f000001", "1.2.3.4.5", "a" * 500],
 }
 
@@ -61,7 +72,7 @@ def test_a_range_that_is_none_is_an_error_of_usage() -> None:
 async def test_a_name_is_judged_by_its_addresses() -> None:
     resolver = Resolver(Vetting(), SystemClock())
     with pytest.raises(AddressRefused, match="localhost"):
-        await resolver.addresses("localhost")
+        await resolver.addresses("localhost", 80)
     await resolver.close()
 
 
@@ -69,16 +80,97 @@ async def test_a_name_no_one_could_own_is_a_failure_of_the_name() -> None:
     resolver = Resolver(Vetting(), SystemClock())
     for name in ("x" * 70 + ".invalid", "a..b"):
         with pytest.raises(TransportFault) as fault:
-            await resolver.addresses(name)
+            await resolver.addresses(name, 80)
         assert fault.value.reason == "dns"
     await resolver.close()
 
 
 async def test_a_name_is_looked_up_once_within_its_time() -> None:
     resolver = Resolver(Vetting(["127.0.0.0/8", "::1"]), SystemClock())
-    first = await resolver.addresses("localhost")
+    first = await resolver.addresses("localhost", 80)
     assert "127.0.0.1" in first or "::1" in first
     known = dict(resolver._known)
-    assert await resolver.addresses("localhost") == first
+    assert await resolver.addresses("localhost", 80) == first
     assert dict(resolver._known) == known
     await resolver.close()
+
+
+# ---- ports ----
+
+
+def test_only_the_ports_of_the_web_are_open_and_those_a_setting_adds() -> None:
+    for port in (80, 443):
+        Vetting().check("8.8.8.8", port)
+    with pytest.raises(AddressRefused, match=r"port 6379 of 8\.8\.8\.8"):
+        Vetting().check("8.8.8.8", 6379)
+    Vetting(ports=[8080]).check("8.8.8.8", 8080)
+
+
+def test_any_port_is_open_where_a_range_was_opened_by_name() -> None:
+    vetting = Vetting(["127.0.0.0/8"])
+    vetting.check("127.0.0.1", 6379)
+    with pytest.raises(AddressRefused):
+        vetting.check("8.8.8.8", 6379)
+
+
+# ---- from a link to a connection ----
+
+DISGUISED = [
+    *("http://127.1/", "http://0x7f000001/", "http://0177.0.0.1/", "http://2130706433/", "http://0x7f.1/", "http://0/"),
+    *("http://[::ffff:7f00:1]/", "http://[::1]/", "http://[::127.0.0.1]/", "http://127.0.0.1./", "http://%31%32%37.1/"),
+    *("http://169.254.169.254/latest/", "http://[fd00:ec2::254]/", "http://100.100.100.200/", "http://168.63.129.16/"),
+    *("http://[64:ff9b::a9fe:a9fe]/", "http://[64:ff9b:1::1]/", "http://[2002:7f00:1::]/", "http://①②⑦.0.0.1/"),
+]
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+async def test_no_spelling_of_an_address_gets_past(client: str) -> None:
+    async with rig(client, allow=()) as fetcher:
+        for link in DISGUISED:
+            outcome = (await fetcher.fetch(as_found(link))).outcome
+            assert isinstance(outcome, Refused), (link, outcome)
+            assert not fetcher.trip.asked
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+async def test_a_closed_port_of_a_public_address_is_refused_without_a_packet(client: str) -> None:
+    async with rig(client, allow=()) as fetcher:
+        outcome = (await fetcher.fetch("http://8.8.8.8:6379/")).outcome
+    assert isinstance(outcome, Refused)
+    assert "port 6379" in outcome.detail
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+async def test_a_name_that_changes_its_address_cannot_slip_through(
+    client: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """DNS rebinding: the first answer is allowed, every later one is not."""
+    asked: list[str] = []
+
+    def rebound(host: str) -> tuple[str, ...]:
+        asked.append(host)
+        return ("127.0.0.2",) if len(asked) == 1 else ("127.0.0.1",)
+
+    monkeypatch.setattr("headrace_fetcher.resolver._getaddrinfo", rebound)
+    async with hostile_server() as server, rig(client, allow=("127.0.0.2/32",), ttl=0.0) as fetcher:
+        server.routes["/"] = raw(b"HTTP/1.1 204 No Content\r\nConnection: close\r\n\r\n")  # each time a new connection
+        first = (await fetcher.fetch(server.url("/", "rebound.test"))).outcome
+        assert isinstance(first, Fetched), first
+        assert len(asked) == 1
+        for _ in range(3):
+            later = (await fetcher.fetch(server.url("/", "rebound.test"))).outcome
+            assert isinstance(later, Refused), later
+        assert [seen.host for seen in server.log] == ["127.0.0.2"]
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+async def test_a_name_moves_with_its_address_when_its_time_is_over(
+    client: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answers = iter(["127.0.0.2", "127.0.0.3", "127.0.0.3"])
+    monkeypatch.setattr("headrace_fetcher.resolver._getaddrinfo", lambda host: (next(answers),))
+    async with hostile_server() as server, rig(client, ttl=0.0) as fetcher:
+        server.routes["/"] = raw(b"HTTP/1.1 204 No Content\r\nConnection: close\r\n\r\n")
+        for _ in range(3):
+            assert isinstance((await fetcher.fetch(server.url("/", "moving.test"))).outcome, Fetched)
+        assert [seen.host for seen in server.log] == ["127.0.0.2", "127.0.0.3", "127.0.0.3"]

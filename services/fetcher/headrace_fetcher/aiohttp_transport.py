@@ -7,7 +7,6 @@ connected to, IP literals included.
 import asyncio
 import socket
 import ssl
-from collections import OrderedDict
 from collections.abc import AsyncIterator
 from typing import Any
 from weakref import WeakSet
@@ -19,7 +18,7 @@ from yarl import URL
 
 from headrace_fetcher.faults import TransportFault
 from headrace_fetcher.resolver import Resolver
-from headrace_fetcher.transport import KEEP_ALIVE
+from headrace_fetcher.transport import KEEP_ALIVE, Kept
 from headrace_fetcher.vetting import Vetting
 from headrace_runtime.clock import Clock
 
@@ -43,8 +42,7 @@ class AiohttpTransport(httpx.AsyncBaseTransport):
         """`idle`: connections kept open between requests, about; each costs a file descriptor."""
         self._resolver, self._vetting, self._ssl, self._clock = resolver, vetting, ssl_context, clock
         self._timeout = aiohttp.ClientTimeout(total=None, sock_connect=connect_timeout, sock_read=read_timeout)
-        self._idle = idle
-        self._kept: OrderedDict[str, float] = OrderedDict()  # origin → when last used; an upper bound of what is open
+        self._kept = Kept(clock, idle)
         self._seen: WeakSet[Any] = WeakSet()  # connections that have carried a request
         self._session: aiohttp.ClientSession | None = None
 
@@ -54,7 +52,7 @@ class AiohttpTransport(httpx.AsyncBaseTransport):
         target: bytes = request.extensions["target"]
         url = URL(origin[:-1] + target.decode("ascii"), encoded=True)
         headers = [(name.decode("ascii"), value.decode("latin-1")) for name, value in request.headers.raw]
-        if self._crowded(origin):
+        if self._kept.crowded(origin):
             headers.append(("Connection", "close"))
         try:
             answer = await session.request(request.method, url, headers=headers, allow_redirects=False)
@@ -65,7 +63,7 @@ class AiohttpTransport(httpx.AsyncBaseTransport):
             answer.status,
             headers=answer.raw_headers,
             stream=_Stream(answer),
-            extensions={"written": answer.written, "http_version": _version(answer)},
+            extensions={"written": answer.written, "connect": answer.connect, "http_version": _version(answer)},
         )
 
     async def aclose(self) -> None:
@@ -103,7 +101,7 @@ class AiohttpTransport(httpx.AsyncBaseTransport):
         """Lets aiohttp repeat a request only where the connection had been used before and may have gone stale. Left
         alone it repeats on a fresh one too, which asks a host that hangs up on us twice, without a delay."""
         assert isinstance(request, _Request)
-        request.clock, request.seen = self._clock, self._seen
+        request.clock, request.seen, request.begun = self._clock, self._seen, self._clock.monotonic()
         try:
             return await handler(request)
         except aiohttp.ClientConnectorError:
@@ -115,20 +113,8 @@ class AiohttpTransport(httpx.AsyncBaseTransport):
 
     def _socket(self, info: Any) -> socket.socket:
         family, kind, protocol, _, address = info
-        self._vetting.check(str(address[0]))
+        self._vetting.check(str(address[0]), int(address[1]))
         return socket.socket(family, kind, protocol)
-
-    def _crowded(self, origin: str) -> bool:
-        """Whether so many connections may be open already that this one should not stay."""
-        now = self._clock.monotonic()
-        kept = self._kept
-        while kept and next(iter(kept.values())) < now - KEEP_ALIVE:
-            kept.popitem(last=False)
-        if origin not in kept and len(kept) >= self._idle:
-            return True
-        kept[origin] = now
-        kept.move_to_end(origin)
-        return False
 
 
 class _HungUp(aiohttp.ClientError):
@@ -140,6 +126,8 @@ class _Answer(aiohttp.ClientResponse):
 
     clock: Clock
     written: float
+    connect: float
+    """Seconds until it had a connection; 0: a kept one."""
 
     def sent(self) -> None:
         """Called one turn of the loop after the request was written: uvloop sends at the end of a turn, and a turn
@@ -153,14 +141,16 @@ class _Request(aiohttp.ClientRequest):
     clock: Clock
     seen: "WeakSet[Any]"
     reused = False
+    begun: float
 
     async def send(self, conn: Any) -> aiohttp.ClientResponse:
+        ready = self.clock.monotonic()
         self.reused = conn.protocol in self.seen
         if not self.reused:
             self.seen.add(conn.protocol)
         answer = await super().send(conn)
         assert isinstance(answer, _Answer)
-        answer.clock = self.clock
+        answer.clock, answer.connect = self.clock, 0.0 if self.reused else ready - self.begun
         self.loop.call_soon(answer.sent)
         return answer
 
@@ -172,7 +162,7 @@ class _VettedNames(AbstractResolver):
     async def resolve(
         self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_UNSPEC
     ) -> list[ResolveResult]:
-        found = await self._resolver.addresses(host)
+        found = await self._resolver.addresses(host, port)
         return [
             ResolveResult(
                 hostname=host,
@@ -212,6 +202,11 @@ class _Stream(httpx.AsyncByteStream):
         self._answer.close()
 
 
+def _too_long(error: aiohttp.ClientResponseError) -> bool:
+    """The parser's own classes do not come through, only what they say."""
+    return error.message.startswith(("Got more than", "Too many headers"))
+
+
 def _version(answer: aiohttp.ClientResponse) -> bytes:
     version = answer.version
     return b"HTTP/%d.%d" % version if version else b""
@@ -232,6 +227,8 @@ def translate(error: Exception) -> TransportFault:
             return TransportFault("connect", text)
         case aiohttp.InvalidURL():
             return TransportFault("protocol", f"a URL that cannot be asked for: {text}", retriable=False)
+        case aiohttp.ClientResponseError() if _too_long(error):
+            return TransportFault("headers", text, retriable=False)
         case aiohttp.ClientResponseError():
             return TransportFault("protocol", f"not HTTP: {error.message[:200]}")
         case _:

@@ -5,19 +5,22 @@ counted at each layer (an inner layer could swallow the outer one's gigabytes wi
 """
 
 import zlib
-from collections.abc import AsyncIterable, Callable, Iterator
+from collections.abc import AsyncIterable, Awaitable, Callable, Iterator
 from typing import Protocol
 
 import brotli  # type: ignore[import-untyped]
 import zstandard
 
-from headrace_fetcher.faults import BodyTooLarge, BrokenEncoding, NotWanted
+from headrace_fetcher.faults import BodyTooLarge, BrokenEncoding, NotWanted, TooSlow
+from headrace_fetcher.memory import Share
+from headrace_runtime.clock import Clock
 
 PIECE = 64 * 1024  # bytes a step yields at once
 LAYERS = 4  # encodings stacked; nobody honest sends more than two
 ZSTD_WINDOW = 8 * 1024 * 1024  # RFC 9659: what a server may ask of a client
 ZSTD_RATIO = 32 * 1024  # output bytes one input byte can cost: a 4-byte RLE block stands for 128 KiB
 SNIFF = 512  # bytes that tell what a body is
+GRACE = 5.0  # seconds before the least rate counts: a first byte may take its time
 
 
 class Step(Protocol):
@@ -161,8 +164,31 @@ def _step(name: str, limit: int) -> Step:
             raise BrokenEncoding(f"unknown content encoding {name[:40]!r}")
 
 
+class Pace:
+    """The least rate, averaged over the time spent waiting for the server; our own waits are not its fault."""
+
+    def __init__(self, clock: Clock, least: int) -> None:
+        """`least`: bytes a second; 0: any."""
+        self._clock, self._least = clock, least
+        self._from = clock.monotonic()
+
+    def check(self, received: int) -> None:
+        passed = self._clock.monotonic() - self._from
+        if passed > GRACE and received < passed * self._least:
+            raise TooSlow(f"{received} bytes in {passed:.0f} s")
+
+    async def excuse(self, wait: Awaitable[None]) -> None:
+        began = self._clock.monotonic()
+        await wait
+        self._from += self._clock.monotonic() - began
+
+
 async def read_whole(
-    raw: AsyncIterable[bytes], decoder: Decoder, wanted: Callable[[bytes], bool] | None = None
+    raw: AsyncIterable[bytes],
+    decoder: Decoder,
+    share: Share,
+    pace: Pace,
+    wanted: Callable[[bytes], bool] | None = None,
 ) -> tuple[bytes, int]:
     """→ the decoded body, and how many bytes came over the wire. With `wanted`, its first bytes decide whether the
     rest is read (`NotWanted`)."""
@@ -170,7 +196,10 @@ async def read_whole(
     received = known = 0
     async for chunk in raw:
         received += len(chunk)
+        pace.check(received)
         for piece in decoder.feed(chunk):
+            if not share.grow(len(piece)):
+                await pace.excuse(share.wait(len(piece)))
             pieces.append(piece)
             known += len(piece)
         if wanted is not None and known >= SNIFF:

@@ -1,7 +1,9 @@
 """Starts each request in its turn: the one place of the process where requests begin, so the one that holds them back.
 
 Per job: due → still valid? → attempt → the host's clock → reply. A request begins only while the crawl is running and
-its lane is certainly ours.
+its lane is certainly ours. An attempt that goes on to another URL (a robots.txt's redirect) gives its place up and
+queues again, as a job of the host it goes to: so every request has its turn, and two that cross cannot wait for each
+other.
 """
 
 import asyncio
@@ -11,13 +13,15 @@ from functools import partial
 from typing import Protocol
 
 from headrace_fetcher.fetch import Answer, Trip
+from headrace_fetcher.host_clock import Job, Sighting
 from headrace_fetcher.meters import Meters
 from headrace_fetcher.robots import Hold
-from headrace_fetcher.schedule import RECHECK, Job, Schedule, Sighting
+from headrace_fetcher.schedule import Schedule
 from headrace_runtime.clock import Clock, Deadline
 from headrace_runtime.logs import get_logger
 from headrace_runtime.streams.seams import Record
 from headrace_schemas.messages import Control, Deferred, Failed, FetchedPage, FetchTask, Refused
+from headrace_schemas.urls import host_of
 
 log = get_logger("fetcher")
 
@@ -37,6 +41,24 @@ class Errand:
     customer: Customer
     record: Record
     task: FetchTask
+    way: "_Way | None" = None
+    """Of an attempt that is under way already, and waits for the next host's turn."""
+
+
+class _Way:
+    """One attempt's way through the schedule: a job for each host it asks, one after the other."""
+
+    __slots__ = ("job", "trip", "turn")
+
+    def __init__(self, job: Job[Errand], trip: Trip) -> None:
+        self.job: Job[Errand] | None = job
+        """The one that is under way; None while it waits."""
+        self.trip = trip
+        self.turn: asyncio.Future[None] | None = None
+
+
+class _NotInTime(Exception):
+    """The host that an attempt wanted to go on to was not free within the patience of the schedule."""
 
 
 Attempt = Callable[[FetchTask, Trip, Hold], Awaitable[Answer]]
@@ -45,8 +67,16 @@ Attempt = Callable[[FetchTask, Trip, Hold], Awaitable[Answer]]
 class Dispatcher:
     """One per process. `run` is its background task; everything else is called on the same event loop."""
 
-    def __init__(self, schedule: Schedule[Errand], attempt: Attempt, clock: Clock, meters: Meters) -> None:
-        self.schedule = schedule
+    def __init__(
+        self,
+        schedule: Schedule[Errand],
+        attempt: Attempt,
+        clock: Clock,
+        meters: Meters,
+        key_of: Callable[[str], str] = host_of,
+    ) -> None:
+        """`key_of`: URL → politeness key."""
+        self.schedule, self._key_of = schedule, key_of
         self._attempt, self._clock, self._meters = attempt, clock, meters
         self._under_way: dict[asyncio.Task[None], Job[Errand]] = {}
         self._news = asyncio.Event()
@@ -74,13 +104,16 @@ class Dispatcher:
         return self.schedule.turn(task.host, task.delay, customer, now) - now
 
     def submit(self, errand: Errand) -> None:
-        job = Job(errand.customer, errand.task.host, errand.task.delay, errand)
+        task = errand.task
+        job = Job(errand.customer, task.host, task.delay, errand, task.connections)
         self.schedule.add(job, self._clock.monotonic())
         self._news.set()
 
     async def leave(self, customer: Customer, deadline: Deadline) -> None:
         """Nothing of `customer` starts any more; returns when what was under way has ended, cut off at the deadline."""
-        self.schedule.drop(customer)
+        for job in self.schedule.drop(customer):
+            if job.item.way is not None and job.item.way.turn is not None:
+                job.item.way.turn.cancel()  # its turn would never come
         own = [task for task, job in self._under_way.items() if job.lane is customer]
         if own and deadline.left:
             await asyncio.wait(own, timeout=deadline.left)
@@ -108,7 +141,10 @@ class Dispatcher:
     def _turn(self) -> float | None:
         now = self._clock.monotonic()
         for job, free in self.schedule.expired(now):
-            self._put_off(job, self._clock.now() + free - now, "wait")
+            if job.item.way is None:
+                self._put_off(job, self._clock.now() + free - now, "wait")
+            elif (turn := job.item.way.turn) is not None and not turn.done():
+                turn.set_exception(_NotInTime)
         for job in self.schedule.due(now, _may_start):
             self._begin(job, now)
         return self.schedule.next_wakeup(now)
@@ -124,24 +160,33 @@ class Dispatcher:
             timer.cancel()
 
     def _begin(self, job: Job[Errand], now: float) -> None:
+        if job.item.way is not None:
+            self._go_on(job, job.item.way, now)
+            return
         if self._clock.now() > job.item.task.valid_until:
             self.schedule.finished(job, now, None)
             self._put_off(job, self._clock.now(), "stale")
             self._news.set()
             return
-        trip = Trip(now)
-        task = asyncio.create_task(self._serve(job, trip))
+        way = _Way(job, Trip(now))
+        task = asyncio.create_task(self._serve(job, way))
         self._under_way[task] = job
         self._meters.active.set(len(self._under_way))
-        task.add_done_callback(partial(self._ended, job, trip))
+        task.add_done_callback(partial(self._ended, way))
 
-    def _ended(self, job: Job[Errand], trip: Trip, task: "asyncio.Task[None]") -> None:
+    def _go_on(self, job: Job[Errand], way: _Way, now: float) -> None:
+        if way.turn is None or way.turn.done():  # cut off while it waited
+            self.schedule.finished(job, now, None)
+            self._news.set()
+            return
+        way.job = job
+        way.turn.set_result(None)
+
+    def _ended(self, way: _Way, task: "asyncio.Task[None]") -> None:
         """However it ended: a task cancelled before its first step has run no line of its own, `finally` included."""
-        now = self._clock.monotonic()
-        self.schedule.finished(job, now, _sighting(trip, now))
+        self._give_up_place(way)
         del self._under_way[task]
         self._meters.active.set(len(self._under_way))
-        self._news.set()
         if not task.cancelled() and (error := task.exception()) is not None:
             log.exception("an attempt ended without an answer", of=error)
 
@@ -151,10 +196,13 @@ class Dispatcher:
 
     # ---- one request ----
 
-    async def _serve(self, job: Job[Errand], trip: Trip) -> None:
-        customer = job.item.customer
+    async def _serve(self, job: Job[Errand], way: _Way) -> None:
+        customer, trip = job.item.customer, way.trip
         try:
-            answer = await self._attempt(job.item.task, trip, lambda until: self._hold(customer, until))
+            answer = await self._attempt(job.item.task, trip, partial(self._next_turn, job.item, way))
+        except _NotInTime:
+            detail = "the host of its redirect was not free in time"
+            answer = Answer(Failed("timeout", trip.status, True, detail=detail))
         except Exception as error:
             answer = _crashed(job, error)
         waited, latency = trip.started - job.accepted, self._clock.monotonic() - trip.started
@@ -164,12 +212,26 @@ class Dispatcher:
         except Exception as error:  # an answer that cannot be encoded must not leave its offset open for ever
             customer.answered(job.item, _crashed(job, error), waited, latency)
 
-    async def _hold(self, customer: Customer, until: float) -> None:
-        while True:
-            left = until - self._clock.monotonic()
-            if left <= 0 and self._open and customer.may_start():
-                return
-            await asyncio.sleep(left if left > 0 else RECHECK)
+    async def _next_turn(self, errand: Errand, way: _Way, url: str) -> None:
+        """Returns when the attempt may go on to `url`: it is a request of that host like any other, but goes before
+        those that wait there, or a long queue would cost it its time."""
+        self._give_up_place(way)
+        way.turn = asyncio.get_running_loop().create_future()
+        if self.schedule.has(errand.customer):
+            again = Errand(errand.customer, errand.record, errand.task, way)
+            job = Job(errand.customer, self._key_of(url), errand.task.delay, again)
+            self.schedule.add(job, self._clock.monotonic(), first=True)
+        else:
+            way.turn.cancel()  # the lane has left meanwhile: nothing of it starts any more
+        await way.turn
+
+    def _give_up_place(self, way: _Way) -> None:
+        if way.job is None:
+            return
+        now = self._clock.monotonic()
+        self.schedule.finished(way.job, now, _sighting(way.trip, now))
+        way.job = None
+        self._news.set()
 
     def _note(self, answer: Answer, trip: Trip, seconds: float) -> None:
         match answer.outcome:

@@ -20,6 +20,15 @@ class BodyTooLarge(HeadraceError):
 
     def __init__(self, limit: int) -> None:
         super().__init__(f"more than {limit} bytes")
+        self.limit = limit
+
+
+class OverBudget(BodyTooLarge):
+    """More bytes than are left in the budget that the task carries."""
+
+
+class TooSlow(HeadraceError):
+    """A body that comes, but slower than anyone should wait for."""
 
 
 class BrokenEncoding(HeadraceError):

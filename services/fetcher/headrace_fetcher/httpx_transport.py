@@ -15,7 +15,7 @@ import httpx
 
 from headrace_fetcher.faults import TransportFault
 from headrace_fetcher.resolver import Resolver
-from headrace_fetcher.transport import KEEP_ALIVE
+from headrace_fetcher.transport import KEEP_ALIVE, port_of
 from headrace_runtime.clock import Clock
 
 ADDRESSES = 3  # of one name, tried one after the other
@@ -45,7 +45,7 @@ class PerHostTransport(httpx.AsyncBaseTransport):
         self._pools: OrderedDict[str, _Pool] = OrderedDict()
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        addresses = await self._resolver.addresses(request.url.host)
+        addresses = await self._resolver.addresses(request.url.host, port_of(request.url))
         pool = self._pool(str(request.url))
         pool.users += 1
         try:
@@ -102,7 +102,7 @@ class PerHostTransport(httpx.AsyncBaseTransport):
             response.status_code,
             headers=response.headers,
             stream=_Stream(response.stream, pool),
-            extensions={**response.extensions, "written": trail.written},
+            extensions={**response.extensions, "written": trail.written, "connect": trail.connect},
         )
 
     def _pool(self, origin: str) -> _Pool:
@@ -127,13 +127,17 @@ class _Trail:
     """httpcore's trace of one request: when it went out, and whether a connection was made for it."""
 
     def __init__(self, clock: Clock) -> None:
-        self._clock = clock
+        self._clock, self._begun = clock, clock.monotonic()
         self.fresh = False
+        self.connect = 0.0
+        """Seconds until it had a connection; 0: a kept one."""
         self.written: float | None = None
 
     async def __call__(self, event: str, info: dict[str, Any]) -> None:
         if event == "connection.connect_tcp.started":
             self.fresh = True
+        elif event.endswith(("connect_tcp.complete", "start_tls.complete")):
+            self.connect = self._clock.monotonic() - self._begun
         elif event.endswith("send_request_headers.complete"):
             await asyncio.sleep(0)  # uvloop sends at the end of a turn, and a turn with many pages in it is long
             self.written = self._clock.monotonic()
@@ -168,6 +172,8 @@ def translate(error: httpx.HTTPError) -> TransportFault:
             return TransportFault("tls", text, retriable=False)
         case httpx.ConnectError():
             return TransportFault("connect", text)
+        case httpx.RemoteProtocolError() if "Receive buffer too long" in text:
+            return TransportFault("headers", text, retriable=False)
         case httpx.RemoteProtocolError():
             return TransportFault("protocol", f"not HTTP: {text}")
         case _:

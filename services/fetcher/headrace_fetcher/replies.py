@@ -26,7 +26,7 @@ class Replies:
     def answer(
         self, record: Record, task: FetchTask, answer: Answer, *, now: float, waited: float = 0.0, latency: float = 0.0
     ) -> Reply:
-        page = answer.page
+        page, figures = answer.page, answer.figures
         result = FetchResult(
             fetch_id=task.fetch_id,
             url=task.url,
@@ -44,6 +44,13 @@ class Replies:
             headers=() if isinstance(page, FetchedPage) else answer.headers,
             chain=task.chain,
             run=task.run,
+            host=task.host,
+            asked_at=figures.asked_at,
+            delay=task.delay,
+            hops=figures.hops,
+            received=figures.received,
+            protocol=figures.protocol,
+            phases=figures.phases,
         )
         revision = self._revision()
         later = (Send("fetch.results", record.partition, codec.encode(result, revision), record.key),)

@@ -24,17 +24,18 @@ class Resolver:
         self._known: OrderedDict[str, tuple[float, asyncio.Future[tuple[str, ...]]]] = OrderedDict()
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="dns")
 
-    async def addresses(self, host: str) -> tuple[str, ...]:
-        """At least one, all allowed. `TransportFault("dns")` or `AddressRefused` otherwise."""
+    async def addresses(self, host: str, port: int) -> tuple[str, ...]:
+        """At least one, all allowed, at that port. `TransportFault("dns")` or `AddressRefused` otherwise."""
         host = host.strip("[]")
         if is_address(host):
-            self._vetting.check(host)
+            self._vetting.check(host, port)
             return (host,)
         now = self._clock.monotonic()
         known = self._known.get(host)
         if known is None or known[0] <= now:
             known = self._ask(host, now)
-        return self._allowed(host, await asyncio.shield(known[1]))
+        answer = known[1]
+        return self._allowed(host, port, answer.result() if answer.done() else await asyncio.shield(answer))
 
     async def close(self) -> None:
         for _, answer in self._known.values():
@@ -69,11 +70,11 @@ class Resolver:
         if failed and self._known.get(host, (0.0, None))[1] is answer:
             del self._known[host]
 
-    def _allowed(self, host: str, found: tuple[str, ...]) -> tuple[str, ...]:
+    def _allowed(self, host: str, port: int, found: tuple[str, ...]) -> tuple[str, ...]:
         allowed, refused = [], None
         for address in found:
             try:
-                self._vetting.check(address)
+                self._vetting.check(address, port)
                 allowed.append(address)
             except AddressRefused as error:
                 refused = error

@@ -1,7 +1,8 @@
 """One attempt at a robots.txt: the only request whose redirects are followed in place (RFC 9309 section 2.3.1.2).
 
 2xx and 4xx but 429 are answers. 5xx, 429 and network trouble are not: the frontier must not crawl on them, and asks
-again. A chain of redirects that leads nowhere means, by the RFC, that there is no robots.txt.
+again. A chain of redirects that leads nowhere means, by the RFC, that there is no robots.txt; one that leads into a
+refused address is a file that exists and that we may not read, so the host is left alone.
 """
 
 import asyncio
@@ -21,8 +22,8 @@ from headrace_schemas.urls import BadUrl, as_found, host_of
 HOPS = 5
 TEXT = 500 * 1024  # bytes: what RFC 9309 section 2.5 asks to be parsed at the least
 
-Hold = Callable[[float], Awaitable[None]]
-"""Returns once the monotonic clock has reached a time AND a request may start (not paused, lane still ours)."""
+Hold = Callable[[str], Awaitable[None]]
+"""Returns when a request to that URL may start: its host's turn, not paused, lane still ours."""
 
 
 class RobotsFetcher:
@@ -31,15 +32,23 @@ class RobotsFetcher:
         self._total_timeout, self._max_bytes = total_timeout, max_bytes
 
     async def fetch(self, task: FetchTask, trip: Trip, hold: Hold) -> Answer:
-        url, visited = task.url, {host_of(task.url): float("-inf")}
+        outcome = await self._follow(task, trip, hold)
+        # What is said of a host must be of that host: the last request may have gone to another one.
+        own = next((n for n in range(len(trip.hops) - 1, -1, -1) if trip.hops[n][0] == task.host), None)
+        asked_at = 0.0 if own is None else trip.hops.pop(own)[1]
+        return Answer(outcome, headers=h.kept(trip.headers), figures=trip.figures(outcome, self._clock, asked_at))
+
+    async def _follow(self, task: FetchTask, trip: Trip, hold: Hold) -> Outcome:
+        url = task.url
         for hop in range(HOPS + 1):
             outcome, target = await self._hop(url, trip, hop)
+            if at := trip.asked_at(outcome, self._clock):
+                trip.hops.append((task.host if host_of(url) == host_of(task.url) else host_of(url), at))
             if not target:
-                return Answer(outcome, headers=h.kept(trip.headers))
-            visited[host_of(url)] = trip.written or self._clock.monotonic()
+                return outcome
             url = target
-            await hold(visited.get(host_of(url), float("-inf")) + task.delay)
-        return Answer(Robots(trip.status), headers=h.kept(trip.headers))
+            await hold(url)
+        return Robots(trip.status)
 
     async def _hop(self, url: str, trip: Trip, hop: int) -> tuple[Outcome, str]:
         """→ the outcome, or where the next hop goes."""
@@ -64,7 +73,8 @@ class RobotsFetcher:
                     return Robots(status, text), ""
         except Exception as error:
             if hop and isinstance(error, AddressRefused):  # the host is fine, its redirect is not
-                return Robots(404), ""
+                trip.begun = 0.0
+                return Failed("connect", 0, True, detail=f"robots redirected into a refused address: {error}"[:200]), ""
             outcome = failure_of(error, trip, self._total_timeout)
             if outcome is None:
                 raise

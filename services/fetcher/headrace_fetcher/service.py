@@ -11,8 +11,10 @@ from headrace_fetcher.dispatch import Dispatcher, Errand
 from headrace_fetcher.fetch import Answer, Client, PageFetcher, Trip
 from headrace_fetcher.headers import user_agent
 from headrace_fetcher.httpx_transport import PerHostTransport
+from headrace_fetcher.memory import Memory
 from headrace_fetcher.meters import Meters
 from headrace_fetcher.packing import Packer
+from headrace_fetcher.pyreqwest_transport import PyreqwestTransport
 from headrace_fetcher.replies import GROUP, Replies
 from headrace_fetcher.resolver import Resolver
 from headrace_fetcher.robots import Hold, RobotsFetcher
@@ -34,7 +36,7 @@ WIDTH = 2_048  # tasks a lane may have taken on and not done
 
 def build(settings: Settings, parts: Parts) -> Service:
     clock, fetch, limits = parts.clock, settings.fetch, settings.limits
-    vetting = Vetting(fetch.allow_private)
+    vetting = Vetting(fetch.allow_private, fetch.ports)
     resolver = Resolver(vetting, clock)
     transport = _transport(settings, resolver, vetting, clock)
     packer = Packer(fetch.zstd_level)
@@ -43,9 +45,11 @@ def build(settings: Settings, parts: Parts) -> Service:
         client,
         Canonicaliser(settings.canonical),
         packer,
+        Memory(fetch.max_memory),
         clock,
         total_timeout=fetch.total_timeout,
         max_bytes=fetch.max_bytes,
+        min_rate=fetch.min_rate,
     )
     robots = RobotsFetcher(client, clock, total_timeout=fetch.total_timeout, max_bytes=fetch.max_bytes)
 
@@ -107,6 +111,15 @@ def _transport(settings: Settings, resolver: Resolver, vetting: Vetting, clock: 
             connect_timeout=fetch.connect_timeout,
             read_timeout=fetch.read_timeout,
             idle=idle,
+        )
+    if fetch.client == "pyreqwest":
+        return PyreqwestTransport(
+            resolver,
+            clock,
+            connect_timeout=fetch.connect_timeout,
+            read_timeout=fetch.read_timeout,
+            idle=idle,
+            http2=fetch.http2,
         )
     return AiohttpTransport(
         resolver,

@@ -28,28 +28,35 @@ _PLATFORM = frozenset({IPv4Address("168.63.129.16")})  # Azure's host agent: a p
 class Vetting:
     """Says yes or no to one address. Asked again at every new connection, so the answers are cached."""
 
-    def __init__(self, allow: Iterable[str] = ()) -> None:
+    def __init__(self, allow: Iterable[str] = (), ports: Iterable[int] = ()) -> None:
+        """`ports`: beside 80 and 443. A stranger's link to port 22 or 6379 makes us knock at someone's mail server or
+        database; in a range that was opened by name, any port is."""
+        self._ports = frozenset({80, 443, *ports})
         self._allowed = tuple(_network(cidr) for cidr in allow)
         self._judged = lru_cache(maxsize=16_384)(self._judge)
 
-    def check(self, address: str) -> None:
+    def check(self, address: str, port: int = 443) -> None:
         """Raises `AddressRefused`; the message says why."""
-        why = self._judged(address)
+        why, opened = self._judged(address)
         if why:
             raise AddressRefused(why)
+        if port not in self._ports and not opened:
+            raise AddressRefused(f"port {port} of {address}: only {', '.join(map(str, sorted(self._ports)))} are open")
 
-    def _judge(self, text: str) -> str:
+    def _judge(self, text: str) -> tuple[str, bool]:
+        """→ what is wrong with it, and whether a setting opened it by name."""
         try:
             given = ipaddress.ip_address(text.strip("[]"))
         except ValueError:
-            return f"{text[:100]!r} is not an address"
+            return f"{text[:100]!r} is not an address", False
         carried = unwrap(given)
         if any(_within(address, network) for address in (given, carried) for network in self._allowed):
-            return ""
+            return "", True
         kind = _kind(carried)
         if not kind:
-            return ""
-        return f"{text} is {kind}" if carried == given else f"{text} leads to {carried}, which is {kind}"
+            return "", False
+        why = f"{text} is {kind}" if carried == given else f"{text} leads to {carried}, which is {kind}"
+        return why, False
 
 
 def unwrap(address: Address) -> Address:

@@ -80,6 +80,8 @@ def _sound(task: FetchTask) -> FetchTask:
     """A task that decodes may still make no sense; a NaN among the due times would upset the whole schedule."""
     if not (math.isfinite(task.delay) and 0.0 <= task.delay <= 86_400.0) or math.isnan(task.valid_until):
         raise Poison(f"a task with delay {task.delay} and valid until {task.valid_until}")
+    if task.connections < 1:
+        raise Poison(f"a task for {task.connections} connections")
     if not task.host or not _AS_FOUND.fullmatch(task.url):
         raise Poison(f"a task for {task.url[:100]!r} at host {task.host[:100]!r}")
     return task
