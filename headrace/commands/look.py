@@ -13,6 +13,8 @@ from headrace_schemas.errors import UsageError
 
 Format = Literal["table", "csv", "jsonl"]
 
+_REQUESTS = 10  # of the history of a URL, the last
+
 
 def register(app: typer.Typer) -> None:
     app.command(epilog="Example: headrace pages --format csv --output pages.csv")(pages)
@@ -81,15 +83,21 @@ def show(
     index = open_index(settings, workspace, create=False)
     try:
         detail = index.get(found.key)
+        history = index.fetches(found.key, limit=_REQUESTS)
     finally:
         index.close()
-    if detail is None:
+    wants_body = html or text or markdown
+    if detail is None and (wants_body or not history):
         raise UsageError(f"{found.url} is not in the index of {workspace}")
-    if html or text or markdown:
+    if detail is None:  # a robots.txt or a sitemap: asked for, and no page
+        print(f"{'url':<18} {found.url}")
+        _print_history(history)
+    elif wants_body:
         sys.stdout.buffer.write(_body(detail, workspace, html, text))
         sys.stdout.flush()
     else:
         _print(detail)
+        _print_history(history)
 
 
 def _body(detail: Any, workspace: Path, html: bool, text: bool) -> bytes:
@@ -123,3 +131,25 @@ def _print(detail: Any) -> None:
         print(f"  … {len(detail.outlinks) - 20} more")
     if detail.text:
         print(f"{'text':<18} {detail.text[:300]}{' …' if len(detail.text) > 300 else ''}")
+
+
+def _print_history(history: list[Any]) -> None:
+    """One line a request, oldest first. A phase that the client could not tell apart is left out."""
+    from headrace_storer.views import timestamp
+
+    if not history:
+        return
+    print(
+        f"{'requests':<18} the last {len(history)}" if len(history) == _REQUESTS else f"{'requests':<18} {len(history)}"
+    )
+    for fetch in history:
+        phases = (("connect", fetch.connect_ms), ("first byte", fetch.first_byte_ms), ("body", fetch.body_ms))
+        spent = ", ".join(f"{name} {ms}" for name, ms in phases if ms >= 0)
+        start = f"  {timestamp(fetch.at)}  {fetch.status or '–':>3}"
+        if fetch.kind == "hop":
+            print(f"{start}  hop to {fetch.host}")
+            continue
+        print(
+            f"{start}  {fetch.outcome}  attempt {fetch.attempt}"
+            f"  {fetch.latency_ms} ms ({spent})  {fetch.received:,} bytes {fetch.protocol}".rstrip()
+        )

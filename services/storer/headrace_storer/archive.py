@@ -52,10 +52,14 @@ class Archive:
             batch.jobs = [_read(record) for record in batch.records]
         jobs = [job for job in batch.jobs if isinstance(job, Job)]
         batch.written += self._store.write_batch(job.body for job in jobs if job.body is not None)
-        refused = save_all_but_refused(index.save, [job.change for job in jobs if job.change is not None])
+        changes = {number: job.changes for number, job in enumerate(batch.jobs) if isinstance(job, Job)}
+        refused = save_all_but_refused(index.save, [change for some in changes.values() for change in some])
         if not refused:
             return batch.jobs
-        return [refused.get(id(job.change), job) if isinstance(job, Job) else job for job in batch.jobs]
+        return [
+            next((refused[id(change)] for change in changes.get(number, ()) if id(change) in refused), read)
+            for number, read in enumerate(batch.jobs)
+        ]
 
     def close(self) -> None:
         if self._index is not None:

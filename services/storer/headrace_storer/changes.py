@@ -3,7 +3,7 @@
 A row of `pages` has three groups of columns, each with its own version, and a change moves a group only forward:
 
     answer      what the last request for this URL came to          every message of a fetch
-    body        the last good body: hash, size, type, headers       FetchedPage only
+    body        the last good body: hash, size, type, headers       FetchedPage only; no hash: it was not kept
     validators  etag, last_modified for the next conditional ask    FetchedPage, and a 304 that names one
 
 So a 304, a redirect or a failure after a good fetch changes what is known of the last request and loses nothing of the
@@ -83,4 +83,33 @@ class ParsedChange(Struct, frozen=True, kw_only=True):
     """msgpack list of what extractors yielded; empty: none."""
 
 
-Change = PageChange | ParsedChange
+class FetchChange(Struct, frozen=True, kw_only=True):
+    """One row of `fetches`: a request that was made. Only ever added; the same request, read twice, is one row."""
+
+    key: bytes
+    fetch_id: int
+    at: float
+    """Seconds since the epoch, when our side wrote the request."""
+    host: str
+    """Politeness key; of a hop, its host name."""
+    delay: float
+    """Seconds owed since the request to `host` before it; 0: none are known to be."""
+    kind: str
+    """page | robots | sitemap | hop"""
+    url: str
+    """That of the task, of a hop too."""
+    attempt: int = 1
+    status: int = 0
+    outcome: str = ""
+    """fetched | redirected | robots | failed:REASON | refused:REASON | deferred:REASON; of a hop empty"""
+    latency_ms: int = 0
+    connect_ms: int = -1
+    """-1: part of `first_byte_ms`."""
+    first_byte_ms: int = 0
+    body_ms: int = 0
+    received: int = 0
+    protocol: str = ""
+    proxy_id: str = ""
+
+
+Change = PageChange | ParsedChange | FetchChange

@@ -23,11 +23,12 @@ from headrace_schemas.messages import (
     Refused,
     Robots,
 )
-from headrace_storer.changes import Change, PageChange, ParsedChange
+from headrace_storer.asked import requests_of
+from headrace_storer.changes import Change, FetchChange, PageChange, ParsedChange
+from headrace_storer.values import good_key, good_text, good_time, good_version
 
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 _ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
-_YEAR_10000 = 253_402_300_800.0  # the first second that a calendar cannot write
 _json = msgspec.json.Encoder()
 
 
@@ -48,10 +49,16 @@ class Body(Struct, frozen=True):
 
 
 class Job(Struct, frozen=True):
-    """What one record asks for; neither body nor change: it only has to be passed over."""
+    """What one record asks for; nothing at all: it only has to be passed over."""
 
-    change: Change | None = None
+    change: PageChange | ParsedChange | None = None
     body: Body | None = None
+    requests: tuple[FetchChange, ...] = ()
+    """For the history."""
+
+    @property
+    def changes(self) -> tuple[Change, ...]:
+        return self.requests if self.change is None else (self.change, *self.requests)
 
 
 def handle(record: Record) -> Job:
@@ -59,11 +66,11 @@ def handle(record: Record) -> Job:
     message: FetchedPage | NotModified | FetchResult | ParsedPage = read(record)
     match message:
         case FetchedPage():
-            return Job(_fetched(message), _body(message))
+            return Job(_fetched(message), _body(message)) if message.store else Job(_followed(message))
         case NotModified():
             return Job(_not_modified(message))
         case FetchResult():
-            return Job(_settled(message, record.timestamp))
+            return Job(_settled(message, record.timestamp), requests=requests_of(message))
         case ParsedPage():
             return Job(_parsed(message, record.timestamp))
         case _:
@@ -80,51 +87,59 @@ def _body(page: FetchedPage) -> Body:
 
 
 def _fetched(page: FetchedPage) -> PageChange:
-    at = _time(page.fetched_at)
-    version = _version(page.fetch_id)
+    at = good_time(page.fetched_at)
+    version = good_version(page.fetch_id)
     return PageChange(
-        key=_key(page.key),
+        key=good_key(page.key),
         version=version,
         at=at,
         kind="page",
-        url=_text(page.url),
+        url=good_text(page.url),
         status=page.status,
-        page_type=_text(page.page_type),
+        page_type=good_text(page.page_type),
         depth=page.depth,
-        referrer=_text(page.referrer),
+        referrer=good_text(page.referrer),
         latency_ms=page.latency_ms,
         attempt=page.attempt,
-        proxy_id=_text(page.proxy_id),
+        proxy_id=good_text(page.proxy_id),
         run=page.run,
         note=_note(chain=page.chain, protocol=page.protocol),
         body_version=version,
         body_at=at,
-        body_url=_text(page.url),
+        body_url=good_text(page.url),
         sha256=page.sha256,
         size=page.size,
-        content_type=_text(page.content_type),
-        charset=_text(page.charset),
+        content_type=good_text(page.content_type),
+        charset=good_text(page.charset),
         headers=_headers(page.headers),
         validator_version=version,
         validator_at=at,
-        etag=_text(page.etag),
-        last_modified=_text(page.last_modified),
+        etag=good_text(page.etag),
+        last_modified=good_text(page.last_modified),
     )
 
 
+def _followed(page: FetchedPage) -> PageChange:
+    """A page whose links alone were wanted: what was served is told, nothing of it is there. So there is no hash that
+    would name a file, and nothing to ask for again: a 304 would bring no links."""
+    change = _fetched(page)
+    note = _note(chain=page.chain, protocol=page.protocol, followed_only=True)
+    return msgspec.structs.replace(change, note=note, sha256="", etag="", last_modified="")
+
+
 def _not_modified(page: NotModified) -> PageChange:
-    at = _time(page.fetched_at)
-    version = _version(page.fetch_id)
+    at = good_time(page.fetched_at)
+    version = good_version(page.fetch_id)
     change = PageChange(
-        key=_key(page.key),
+        key=good_key(page.key),
         version=version,
         at=at,
         kind="not_modified",
-        url=_text(page.url),
+        url=good_text(page.url),
         status=304,
-        page_type=_text(page.page_type),
+        page_type=good_text(page.page_type),
         depth=page.depth,
-        referrer=_text(page.referrer),
+        referrer=good_text(page.referrer),
         latency_ms=page.latency_ms,
         attempt=page.attempt,
         run=page.run,
@@ -135,8 +150,8 @@ def _not_modified(page: NotModified) -> PageChange:
         change,
         validator_version=version,
         validator_at=at,
-        etag=_text(page.etag),
-        last_modified=_text(page.last_modified),
+        etag=good_text(page.etag),
+        last_modified=good_text(page.last_modified),
     )
 
 
@@ -162,15 +177,15 @@ def _settled(result: FetchResult, appended_at: float) -> PageChange | None:
 
 def _answered(result: FetchResult, appended_at: float, kind: Any, status: int, note: str) -> PageChange:
     return PageChange(
-        key=_key(result.key),
-        version=_version(result.fetch_id),
-        at=_time(result.finished_at or appended_at),
+        key=good_key(result.key),
+        version=good_version(result.fetch_id),
+        at=good_time(result.finished_at or appended_at),
         kind=kind,
-        url=_text(result.url),
+        url=good_text(result.url),
         status=status,
-        page_type=_text(result.page_type),
+        page_type=good_text(result.page_type),
         depth=result.depth,
-        referrer=_text(result.referrer),
+        referrer=good_text(result.referrer),
         latency_ms=result.latency_ms,
         attempt=result.attempt,
         run=result.run,
@@ -181,20 +196,20 @@ def _answered(result: FetchResult, appended_at: float, kind: Any, status: int, n
 
 def _parsed(page: ParsedPage, appended_at: float) -> ParsedChange:
     return ParsedChange(
-        key=_key(page.key),
-        version=_version(page.fetch_id),
-        at=_time(page.parsed_at or appended_at),
-        verdict=_text(page.verdict),
-        title=_text(page.title),
-        description=_text(page.description),
-        lang=_text(page.lang),
-        encoding=_text(page.encoding),
-        canonical_url=_text(page.canonical_url),
-        text_sha256=_text(page.text_sha256),
+        key=good_key(page.key),
+        version=good_version(page.fetch_id),
+        at=good_time(page.parsed_at or appended_at),
+        verdict=good_text(page.verdict),
+        title=good_text(page.title),
+        description=good_text(page.description),
+        lang=good_text(page.lang),
+        encoding=good_text(page.encoding),
+        canonical_url=good_text(page.canonical_url),
+        text_sha256=good_text(page.text_sha256),
         noindex=page.noindex,
         nofollow=page.nofollow,
         outlink_count=len(page.outlinks),
-        text=_text(page.text),
+        text=good_text(page.text),
         outlinks=pack_links(page.outlinks),
         items=msgspec.msgpack.encode(page.items) if page.items else b"",
     )
@@ -206,32 +221,6 @@ def pack_links(links: tuple[str, ...]) -> bytes:
 
 def unpack_links(packed: bytes) -> tuple[str, ...]:
     return msgspec.json.decode(zstandard.decompress(packed), type=tuple[str, ...]) if packed else ()
-
-
-# ---- values ---------------------------------------------------------------------------------------
-
-
-def _key(key: bytes) -> bytes:
-    if len(key) != 16:
-        raise Poison(f"a key of {len(key)} bytes; 16 are needed")
-    return key
-
-
-def _version(fetch_id: int) -> int:
-    if fetch_id < 0:
-        raise Poison(f"fetch id {fetch_id} is negative")
-    return fetch_id
-
-
-def _time(seconds: float) -> float:
-    if not 0.0 <= seconds < _YEAR_10000:  # refuses NaN too: it would compare as neither older nor newer
-        raise Poison(f"not a time: {seconds!r}")
-    return seconds
-
-
-def _text(text: str) -> str:
-    """Without NUL, which PostgreSQL takes in no text; both databases are to hold the same."""
-    return text.replace("\0", "") if "\0" in text else text
 
 
 def _note(**facts: Any) -> str:

@@ -1,24 +1,31 @@
-"""The index: one row per URL answered or finally failed. Written by the sink, read by the CLI; SQLite or PostgreSQL."""
+"""The index: a row per URL answered or finally failed, and the history of requests; SQLite or PostgreSQL.
+
+Written by the sink, read by the CLI.
+"""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import msgspec
-from sqlalchemy import Connection, Engine, Row, Select, func, insert, inspect, or_, select, text
+from sqlalchemy import Engine, Row, Select, func, or_, select
 
-from headrace_schemas.errors import FatalError, TooNew, Unavailable, UsageError
+from headrace_schemas.errors import FatalError, Unavailable, UsageError
 from headrace_schemas.settings import Settings
 from headrace_storer import views
-from headrace_storer.changes import Change, PageChange, ParsedChange
+from headrace_storer.changes import Change, FetchChange, PageChange, ParsedChange
+from headrace_storer.creation import ready
 from headrace_storer.database import address_of, connect, translated
 from headrace_storer.handler import unpack_links
-from headrace_storer.schema import FORMAT, HEAD, PAGES, PARSED, SCHEMA, upsert_pages, upsert_parsed
+from headrace_storer.history import History
+from headrace_storer.schema import PAGES, PARSED, add_fetches, upsert_pages, upsert_parsed
 from headrace_storer.store import path_of
-from headrace_storer.views import KnownPage, PageDetail, PageRow, StoredPage
+from headrace_storer.views import Asked, Fetch, KnownPage, PageDetail, PageRow, StoredPage
 
 _CHUNK = 500  # rows read at once: no snapshot outlives a chunk, so a long export does not hold back the writer's log
-_CREATION_LOCK = 0x48_65_61_64  # PostgreSQL advisory lock: storers that start together create the tables once
+
+_HAS_BODY = PAGES.c.sha256 != ""
+"""A page that was only followed has the facts of its body, and no hash."""
 
 
 def open_index(settings: Settings, workspace: Path, *, create: bool) -> "Index":
@@ -36,7 +43,7 @@ def open_index(settings: Settings, workspace: Path, *, create: bool) -> "Index":
     engine = connect(address, durable=durable)
     try:
         with translated():
-            if not _ready(engine, create=create):
+            if not ready(engine, create=create):
                 raise _no_pages(workspace)
     except Unavailable as error:
         engine.dispose()
@@ -53,41 +60,6 @@ def _no_pages(workspace: Path) -> UsageError:
     return UsageError(f"no pages yet in {workspace}: run headrace crawl first")
 
 
-def _ready(engine: Engine, *, create: bool) -> bool:
-    """Whether the tables are there and of our format; all are created in one transaction or none is."""
-    with engine.connect() as connection:
-        ready = _check_format(connection)
-        if create and engine.dialect.name == "sqlite":
-            # Readers then never block the storer. Kept in the file, so only once it is known to be ours or empty.
-            connection.exec_driver_sql("PRAGMA journal_mode=WAL")
-    if ready or not create:
-        return ready
-    with engine.begin() as connection:
-        if engine.dialect.name == "sqlite":
-            connection.exec_driver_sql("BEGIN IMMEDIATE")
-        else:
-            connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": _CREATION_LOCK})
-        if not _check_format(connection):
-            SCHEMA.create_all(connection)
-            connection.execute(insert(HEAD), [{"name": "format", "value": FORMAT}])
-    return True
-
-
-def _check_format(connection: Connection) -> bool:
-    tables = set(inspect(connection).get_table_names())
-    where = connection.engine.url.render_as_string()
-    if HEAD.name not in tables:
-        if (connection.dialect.name == "sqlite" and tables) or tables & set(SCHEMA.tables):
-            raise FatalError(f"{where} holds tables of something else, not a headrace index")
-        return False
-    found = connection.execute(select(HEAD.c.value).where(HEAD.c.name == "format")).scalar()
-    if found is None:
-        raise FatalError(f"{where} names no format: not a headrace index, or a damaged one")
-    if found > FORMAT:
-        raise TooNew(f"{where} has format {found}; this release reads up to {FORMAT}: upgrade it")
-    return True
-
-
 class Index:
     """Blocking: call it off the event loop. Any thread; each call takes a connection of its own."""
 
@@ -95,6 +67,8 @@ class Index:
         self._engine = engine
         self._upsert_pages = upsert_pages(engine.dialect)
         self._upsert_parsed = upsert_parsed(engine.dialect)
+        self._add_fetches = add_fetches(engine.dialect)
+        self._history = History(engine)
 
     def save(self, changes: Sequence[Change]) -> None:
         """All of them in one transaction, committed when it returns. In any order, any number of times: the same rows.
@@ -105,12 +79,15 @@ class Index:
         ordered = sorted(changes, key=lambda change: change.key)
         pages = [change for change in ordered if isinstance(change, PageChange)]
         parsed = [change for change in ordered if isinstance(change, ParsedChange)]
+        fetches = [change for change in ordered if isinstance(change, FetchChange)]
         try:
             with translated(), self._engine.begin() as connection:
                 if pages:
                     self._upsert_pages.run(connection, pages)
                 if parsed:
                     self._upsert_parsed.run(connection, parsed)
+                if fetches:
+                    self._add_fetches.run(connection, fetches)
         except Unavailable:
             self._engine.dispose()  # the next try starts with a new connection
             raise
@@ -152,7 +129,7 @@ class Index:
 
     def stored(self, *, host: str | None = None) -> Iterator[StoredPage]:
         """Every page with a body, for a replay from the store."""
-        query = select(PAGES).where(PAGES.c.body_version >= 0)
+        query = select(PAGES).where(_HAS_BODY)
         if host is not None:
             query = query.where(_on_host(host))
         return (_stored_page(row) for row in self._chunks(query))
@@ -164,8 +141,16 @@ class Index:
 
     def known_bodies(self) -> Iterator[KnownPage]:
         """URLs with a body, with their validators: what `--refresh` asks for again."""
-        query = _known().where(PAGES.c.body_version >= 0)
+        query = _known().where(_HAS_BODY)
         return (KnownPage._make(row[1:]) for row in self._chunks(query))
+
+    def fetches(self, key: bytes, *, limit: int = 100) -> list[Fetch]:
+        """The requests made for one URL, oldest first; of many, the last `limit`."""
+        return self._history.of(key, limit)
+
+    def hosts_asked(self, *, host: str | None = None, since: float = 0.0) -> Iterator[Asked]:
+        """Every request made since then (seconds since the epoch), host by host, each in order of time."""
+        return self._history.by_host(host, since)
 
     def close(self) -> None:
         self._engine.dispose()

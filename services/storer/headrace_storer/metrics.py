@@ -31,6 +31,8 @@ class Metrics:
             if not isinstance(job, Job):
                 continue
             bodies += job.body is not None
+            if job.requests:
+                kinds["fetch"] = kinds.get("fetch", 0) + len(job.requests)
             match job.change:
                 case PageChange():
                     kinds[job.change.kind] = kinds.get(job.change.kind, 0) + 1

@@ -1,4 +1,4 @@
-"""The tables of the index and the two upserts that write them, alike on SQLite and PostgreSQL."""
+"""The tables of the index and the statements that write them, alike on SQLite and PostgreSQL."""
 
 from collections.abc import Callable, Sequence
 from operator import attrgetter
@@ -14,11 +14,13 @@ from sqlalchemy import (
     Connection,
     Dialect,
     Double,
+    Index,
     Integer,
     LargeBinary,
     MetaData,
     Table,
     Text,
+    UniqueConstraint,
     and_,
     case,
     literal_column,
@@ -27,7 +29,8 @@ from sqlalchemy import (
 from sqlalchemy.dialects import postgresql, sqlite
 
 FORMAT = 1
-"""Format of these tables; written at creation, asserted at every opening."""
+"""Format of these tables; written at creation, asserted at every opening. A table that is added leaves it as it is: an
+older release neither reads nor misses it, and a newer one creates it in an index that has none."""
 
 SCHEMA = MetaData()
 
@@ -99,6 +102,32 @@ PARSED = Table(
     _column("items", LargeBinary),
 )
 
+# Append-only. The constraint tells a message read twice from a task fetched twice, and finds the history of a URL.
+FETCHES = Table(
+    "fetches",
+    SCHEMA,
+    Column("id", BigInteger().with_variant(Integer, "sqlite"), primary_key=True, autoincrement=True),
+    _column("key", LargeBinary),
+    _column("fetch_id", BigInteger),
+    _column("at", Double),
+    _column("host", Text),
+    _column("delay", Double),
+    _column("kind", Text),
+    _column("url", Text),
+    _column("attempt", Integer),
+    _column("status", Integer),
+    _column("outcome", Text),
+    _column("latency_ms", BigInteger),
+    _column("connect_ms", BigInteger),
+    _column("first_byte_ms", BigInteger),
+    _column("body_ms", BigInteger),
+    _column("received", BigInteger),
+    _column("protocol", Text),
+    _column("proxy_id", Text),
+    UniqueConstraint("key", "fetch_id", "at"),
+    Index("fetches_host_at", "host", "at"),
+)
+
 _BODY = ("body_version", "body_at", "body_url", "sha256", "size", "content_type", "charset", "headers")
 _VALIDATORS = ("validator_version", "validator_at", "etag", "last_modified")
 _ANSWER = tuple(
@@ -144,6 +173,10 @@ def upsert_parsed(dialect: Dialect) -> Upsert:
     newer = _not_older(new, old, "version", "at")
     statement = statement.on_conflict_do_update(index_elements=["key"], set_=changes, where=newer)
     return Upsert(statement, PARSED, dialect)
+
+
+def add_fetches(dialect: Dialect) -> Upsert:
+    return Upsert(_insert(dialect, FETCHES).on_conflict_do_nothing(), FETCHES, dialect)
 
 
 def _not_older(new: Any, old: Any, version: str, at: str) -> ColumnElement[bool]:

@@ -1,4 +1,4 @@
-"""What the index gives back: to exports, to `show`, to replay and to refresh."""
+"""What the index gives back: to exports, to `show` and `explain`, to replay and refresh, to the proof of politeness."""
 
 from datetime import UTC, datetime
 from typing import Any, ClassVar, NamedTuple
@@ -31,9 +31,9 @@ class PageRow(Struct, frozen=True):
     encoding: str
     content_sha256: str
     content_bytes: int
-    """Of the body as served, decompressed."""
+    """Of the body as served, decompressed; also of a page that was only followed."""
     stored_path: str
-    """Relative to the workspace."""
+    """Relative to the workspace; empty: no body is kept."""
     etag: str
     last_modified: str
     fetch_latency_ms: int
@@ -106,6 +106,45 @@ class KnownPage(NamedTuple):
     referrer: str
     etag: str = ""
     last_modified: str = ""
+
+
+class Fetch(NamedTuple):
+    """One request that was made."""
+
+    at: float
+    """Seconds since the epoch, when our side wrote the request."""
+    host: str
+    """The politeness key it was asked under; of a hop, its host name."""
+    delay: float
+    """Seconds owed since the request to `host` before it."""
+    kind: str
+    """page | robots | sitemap | hop"""
+    url: str
+    fetch_id: int
+    attempt: int
+    status: int
+    """0: there was no answer, or it was a hop."""
+    outcome: str
+    """fetched | redirected | robots | failed:REASON | refused:REASON | deferred:REASON; of a hop empty"""
+    latency_ms: int
+    connect_ms: int
+    """-1: part of `first_byte_ms`."""
+    first_byte_ms: int
+    body_ms: int
+    received: int
+    """Bytes of body over the wire."""
+    protocol: str
+    proxy_id: str
+
+
+class Asked(NamedTuple):
+    """What of a request the proof of politeness looks at."""
+
+    host: str
+    at: float
+    delay: float
+    kind: str
+    url: str
 
 
 def timestamp(seconds: float) -> str:
