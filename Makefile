@@ -4,9 +4,10 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+PEERS := benchmarks/.venv
 
 .DEFAULT_GOAL := help
-.PHONY: help install lock crawl test test-unit lint format kafka-up kafka-down wheel docs bench-frontier clean
+.PHONY: help install lock crawl test test-unit lint format kafka-up kafka-down wheel docs bench-frontier bench-fetch bench-robots clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -57,6 +58,18 @@ kafka-down: install ## end that broker and delete what it kept
 bench-frontier: install ## what links, releases and restarts cost the frontier; FULL=1 with 10 M known URLs, JSON=F
 	@$(BIN)/python -m benchmarks.frontier $(if $(FULL),--full) $(if $(JSON),--json $(JSON))
 
+bench-fetch: install $(PEERS)/.installed ## what a page costs the fetcher, beside Scrapy's downloader; JSON=F
+	@$(BIN)/python -m benchmarks.fetch --peers $(PEERS)/bin/python $(if $(JSON),--json $(JSON))
+
+bench-robots: install $(PEERS)/.installed ## robots.txt parsers side by side, on our cases and on real files; JSON=F
+	@$(BIN)/python -m benchmarks.robots --real $(PEERS)/real --peers $(PEERS)/bin/python $(if $(JSON),--json $(JSON))
+
+$(PEERS)/.installed: benchmarks/peers.txt
+	@test -x $(PEERS)/bin/python || $(PYTHON) -m venv $(PEERS)
+	@echo "installing what we compare with into $(PEERS) (once)" >&2
+	@$(PEERS)/bin/python -m pip install --quiet --disable-pip-version-check -r benchmarks/peers.txt
+	@touch $@
+
 wheel: install ## build dist/headrace-*.whl
 	@$(BIN)/uv build --quiet --wheel --no-build-isolation --python $(BIN)/python
 
@@ -64,4 +77,4 @@ docs: install ## write the pages of docs/ that are derived from code
 	@$(BIN)/python docs/render.py
 
 clean: ## delete the environment and caches
-	rm -rf $(VENV) dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache
+	rm -rf $(VENV) $(PEERS) dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache

@@ -3,14 +3,17 @@
 import argparse
 import asyncio
 import os
+import shutil
 import signal
 import sys
+import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
+from benchmarks.web.certificates import CannotMake, Certificates, certificates
 from benchmarks.web.expected import expected
 from benchmarks.web.log import RequestLog
 from benchmarks.web.server import Connection, Web, listen
@@ -19,10 +22,10 @@ from benchmarks.web.spec import WebSpec, shares
 
 _NUMBERS = (
     "seed", "hosts", "base", "pages", "size", "children", "extra", "cross", "retry_after", "revision", "hot_hosts",
-    "hot_pages", "slow_hosts",
+    "hot_pages", "slow_hosts", "drip_hosts", "drip_rate",
 )  # fmt: skip
 _FRACTIONS = ("spread", "foreign", "latency_ms", "slow_ms", "crawl_delay", "changing", "twins", "files")
-_SWITCHES = ("validators", "gzip")
+_SWITCHES = ("validators", "gzip", "tls")
 _SHARED: dict[str, tuple[str, ...]] = {
     "errors": ("missing", "flaky", "busy"),  # `broken` only by name: it makes crawlers give hosts up
     "redirects": ("inside", "across", "chain", "slash", "order"),
@@ -42,12 +45,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
             parser.error("--list needs --port: it is part of every link")
         _list(spec, options.seeds)
         return 0
+    folder = options.certificates or (Path(tempfile.mkdtemp(prefix="web-")) if spec.tls else None)
     try:
+        made = certificates(folder, spec) if spec.tls and folder else None
         with asyncio.Runner(loop_factory=_loop_factory()) as runner:
-            return runner.run(_serve(spec, options))
-    except OSError as error:
-        print(f"the web cannot be served: {error.strerror or error}", file=sys.stderr)
+            return runner.run(_serve(spec, options, made))
+    except (OSError, CannotMake) as error:
+        print(f"the web cannot be served: {getattr(error, 'strerror', None) or error}", file=sys.stderr)
         return 1
+    finally:
+        if folder is not None and folder != options.certificates:
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -58,6 +66,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--spec", default="{}", help="a WebSpec as JSON; the other options change it")
     parser.add_argument("--list", action="store_true", help="print what a perfect crawl requests, and end")
     parser.add_argument("--seeds", type=int, default=1, help="with --list: front pages to start from")
+    parser.add_argument("--certificates", type=Path, help="with --tls: folder where they stay, and are found again")
     parser.add_argument("--until-eof", action="store_true", help="end when standard input does")
     for name in _NUMBERS:
         parser.add_argument(_flag(name), type=int)
@@ -65,6 +74,7 @@ def _parser() -> argparse.ArgumentParser:
         parser.add_argument(_flag(name), type=float)
     for name in _SWITCHES:
         parser.add_argument(_flag(name), action="store_const", const=True)
+    parser.add_argument("--no-keep-alive", dest="keep_alive", action="store_const", const=False)
     for name, kinds in _SHARED.items():
         parser.add_argument(_flag(name), metavar="SHARES", help=f"0.3, or by kind: {kinds[0]}=0.1,{kinds[1]}=0.2")
     return parser
@@ -75,7 +85,7 @@ def _flag(name: str) -> str:
 
 
 def _spec(options: dict[str, Any]) -> WebSpec:
-    names = ("port", *_NUMBERS, *_FRACTIONS, *_SWITCHES)
+    names = ("port", "keep_alive", *_NUMBERS, *_FRACTIONS, *_SWITCHES)
     said: dict[str, Any] = {name: options[name] for name in names if options[name] is not None}
     for name, kinds in _SHARED.items():
         if options[name] is not None:
@@ -89,7 +99,7 @@ def _list(spec: WebSpec, seeds: int) -> None:
         sys.stdout.buffer.write(msgspec.json.encode(page) + b"\n")
 
 
-async def _serve(spec: WebSpec, options: argparse.Namespace) -> int:
+async def _serve(spec: WebSpec, options: argparse.Namespace, made: Certificates | None) -> int:
     loop = asyncio.get_running_loop()
     ended: asyncio.Future[None] = loop.create_future()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -98,11 +108,13 @@ async def _serve(spec: WebSpec, options: argparse.Namespace) -> int:
         loop.add_reader(sys.stdin.fileno(), _end, ended)
     log = RequestLog(options.log, append=options.append)
     # the port is in every link, so the site can be made only once there is a socket
-    server, port = await listen(lambda: Connection(web), spec.port)
+    server, port = await listen(lambda: Connection(web), spec.port, made.server() if made else None)
     web = Web(Site(spec.at(port)), log, lambda error: _end(ended, error))
     _come_first()
     await server.start_serving()
     print(f"ready {web.site.graph.url(0)}", flush=True)
+    if made:
+        print(f"trust it with SSL_CERT_FILE={made.authority}", flush=True)
     try:
         await ended
     finally:

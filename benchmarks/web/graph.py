@@ -32,7 +32,7 @@ class Graph:
     def __init__(self, spec: WebSpec) -> None:
         self.spec = spec
         self.addresses = [spec.address(host) for host in range(spec.hosts)]
-        self._origins = [f"http://{address}:{spec.port}" for address in self.addresses]
+        self._origins = [f"{'https' if spec.tls else 'http'}://{address}:{spec.port}" for address in self.addresses]
         errors, redirects, robots = spec.errors, spec.redirects, spec.robots
         kinds: list[tuple[Kind, float]] = [
             ("missing", errors.missing),

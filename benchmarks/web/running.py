@@ -13,6 +13,7 @@ from typing import Self
 import msgspec
 
 from benchmarks.web import log
+from benchmarks.web.certificates import AUTHORITY
 from benchmarks.web.expected import Expected, Walk, walk
 from benchmarks.web.log import Gap, Request
 from benchmarks.web.site import Site
@@ -54,6 +55,7 @@ class RunningWeb:
 
     def _start(self, spec: WebSpec, append: bool = False) -> None:
         command = [sys.executable, "-m", "benchmarks.web", "--until-eof", "--log", str(self.log)]
+        command += ["--certificates", str(self._folder / "tls")] if spec.tls else []
         command += ["--spec", msgspec.json.encode(spec).decode(), *(["--append"] if append else [])]
         # a session of its own: a Ctrl-C at the terminal is for the crawler, which may still need its web to drain
         self._process = subprocess.Popen(
@@ -117,6 +119,11 @@ class RunningWeb:
     @property
     def port(self) -> int:
         return self.site.spec.port
+
+    @property
+    def ca(self) -> Path:
+        """With tls: the authority that its certificate is of; SSL_CERT_FILE takes it."""
+        return self._folder / "tls" / AUTHORITY
 
     def url(self, host: int = 0, path: str = "/") -> str:
         return self.site.graph.url(host, path)

@@ -5,6 +5,7 @@ It is a judge, so it stamps and logs a request before anything else, and would r
 
 import asyncio
 import random
+import ssl
 import time
 from collections import Counter, deque
 from collections.abc import Callable
@@ -50,7 +51,7 @@ class Connection(asyncio.Protocol):
     def __init__(self, web: Web) -> None:
         self._web = web
         self._buffer = b""
-        self._pending: deque[tuple[bytes, bool]] = deque()
+        self._pending: deque[tuple[bytes, bool, int]] = deque()
         self._due = 0.0
         self._last = False
         """No more requests are taken: the connection closes after the answers that wait."""
@@ -114,7 +115,7 @@ class Connection(asyncio.Protocol):
                 method,
             )
         )
-        self._last = not keep
+        self._last = not keep or not self._web.site.spec.keep_alive or answer.drip > 0
         self._send(arrived, answer, with_body=method == "GET")
 
     def _check_start(self, arrived: float) -> None:
@@ -142,22 +143,27 @@ class Connection(asyncio.Protocol):
     def _send(self, arrived: float, answer: Answer, with_body: bool = True) -> None:
         data = render(answer, with_body, self._last)
         if not answer.delay and not self._pending:
-            self._write(data, self._last)
+            self._write(data, self._last, answer.drip)
             return
         self._due = max(self._due, arrived + answer.delay)
-        self._pending.append((data, self._last))
+        self._pending.append((data, self._last, answer.drip))
         loop = asyncio.get_running_loop()
         loop.call_later(max(0.0, self._due - time.monotonic()), self._write_next)
         self._hold()
 
     def _write_next(self) -> None:
         """One timer for each that waits, and the oldest goes: ties between timers cannot swap two answers."""
-        data, last = self._pending.popleft()
-        self._write(data, last)
+        self._write(*self._pending.popleft())
         self._hold()
 
-    def _write(self, data: bytes, last: bool) -> None:
+    def _write(self, data: bytes, last: bool, drip: int) -> None:
+        """What drips is the last of its connection, so nothing waits behind it."""
         if self._transport.is_closing():
+            return
+        piece = max(1, drip // 10)
+        if drip and len(data) > piece:
+            self._transport.write(data[:piece])
+            asyncio.get_running_loop().call_later(piece / drip, self._write, data[piece:], last, drip)
             return
         self._transport.write(data)
         if last:
@@ -185,8 +191,8 @@ def parse(head: bytes) -> tuple[str, str, dict[str, str], bool]:
         if not colon or not name or name[-1] in " \t" or name[0] in " \t":
             raise BadRequest(400, target)
         headers[name.lower()] = value.strip()
-    if target.startswith("http://"):  # the absolute form, RFC 9112 3.2.2
-        target = "/" + target[7:].partition("/")[2]
+    if target.startswith(("http://", "https://")):  # the absolute form, RFC 9112 3.2.2
+        target = "/" + target.partition("://")[2].partition("/")[2]
     if not target.startswith("/") or "#" in target or not target.isprintable():
         raise BadRequest(400, target)
     if version == "HTTP/1.1" and "host" not in headers:
@@ -209,13 +215,15 @@ def render(answer: Answer, with_body: bool, last: bool) -> bytes:
     return head + answer.body if with_body else head
 
 
-async def listen(make: Callable[[], Connection], port: int) -> tuple[asyncio.Server, int]:
+async def listen(
+    make: Callable[[], Connection], port: int, tls: ssl.SSLContext | None = None
+) -> tuple[asyncio.Server, int]:
     """→ the server and its port; 0: any free one."""
     loop = asyncio.get_running_loop()
     for tries_left in range(20 if port == 0 else 1, 0, -1):
         chosen = port or random.choice(PORTS)
         try:
-            server = await loop.create_server(make, "0.0.0.0", chosen, backlog=4096, start_serving=False)
+            server = await loop.create_server(make, "0.0.0.0", chosen, backlog=4096, start_serving=False, ssl=tls)
         except OSError:
             if tries_left == 1:
                 raise

@@ -27,6 +27,8 @@ class Answer(NamedTuple):
     body: bytes
     delay: float = 0.0
     """Seconds to wait before it is sent."""
+    drip: int = 0
+    """Bytes a second that it is sent with; 0: all at once."""
     passing: bool = False
     """The next request for the same will be answered otherwise."""
 
@@ -45,7 +47,8 @@ class Site:
         host = self.hosts.get(address)
         if host is None:
             return Answer(404, HTML, _NOT_FOUND)
-        return self._route(host, target, headers, earlier)._replace(delay=self.spec.delay_of(host))
+        answer = self._route(host, target, headers, earlier)
+        return answer._replace(delay=self.spec.delay_of(host), drip=self.spec.drip_of(host))
 
     def allowed(self, address: str, target: str) -> bool:
         """What robots.txt says, or what its absence means."""

@@ -16,6 +16,7 @@ Share = Annotated[float, Meta(ge=0, le=1)]
 Number = Annotated[float, Meta(ge=0)]
 
 _PER_BLOCK = 250  # addresses used of each last octet: 1 to 250, so that none looks like a network or broadcast address
+_NAMED = 5_000  # addresses in a certificate: clients take about 64 KB of it
 
 
 class _Part(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -92,6 +93,14 @@ class WebSpec(_Part, frozen=True):
     slow_hosts: Count = 0
     """The last so many hosts take `slow_ms` longer to answer."""
     slow_ms: Number = 0.0
+    drip_hosts: Count = 0
+    """So many hosts, just before the slow ones, send their answers at `drip_rate`."""
+    drip_rate: Positive = 20
+    """Bytes a second."""
+    tls: bool = False
+    """https: with a certificate, made at the start, that names the address of every host."""
+    keep_alive: bool = True
+    """False: a connection is good for one answer."""
     errors: Errors = Errors()
     retry_after: Positive = 1
     """Seconds that `busy` pages ask for."""
@@ -119,6 +128,10 @@ class WebSpec(_Part, frozen=True):
             raise ValueError("errors, redirects and twins add up to more than all pages")
         if self.hot_hosts and self.hot_pages < self.pages:
             raise ValueError("hot hosts cannot have fewer pages than others: set hot_pages")
+        if self.slow_hosts + self.drip_hosts > self.hosts:
+            raise ValueError("more slow and dripping hosts than hosts")
+        if self.tls and self.hosts > _NAMED:
+            raise ValueError(f"one certificate names every host, and more than {_NAMED} make it too long for clients")
         if int(self.first) + self.hosts // _PER_BLOCK * 256 + 256 > 2**31:  # 128.0.0.0
             raise ValueError("more hosts than 127.0.0.0/8 has addresses above its base")
 
@@ -137,6 +150,11 @@ class WebSpec(_Part, frozen=True):
         """Seconds until a request is answered."""
         slow = self.slow_ms if host >= self.hosts - self.slow_hosts else 0.0
         return (self.latency_ms + slow) / 1000
+
+    def drip_of(self, host: int) -> int:
+        """Bytes a second that an answer comes with; 0: all at once."""
+        first = self.hosts - self.slow_hosts - self.drip_hosts
+        return self.drip_rate if first <= host < first + self.drip_hosts else 0
 
     def at(self, port: int) -> "WebSpec":
         return msgspec.structs.replace(self, port=port)

@@ -1,4 +1,4 @@
-"""All hostile servers at once, plain and TLS, beside good ones and before them: nothing is lost, and little memory is taken."""
+"""All hostile servers at once, plain and TLS, beside good ones: nothing is lost, and little memory is taken."""
 
 import asyncio
 import json
