@@ -16,7 +16,7 @@ _SMOOTH = 0.3  # weight of the newest measurement: follows a change within about
 _encode = msgspec.msgpack.Encoder().encode
 
 
-class Host(Struct, array_like=True):
+class Host(Struct, array_like=True, gc=False):
     """Mutable, owned by the cache below; written once per unit if touched."""
 
     name: str

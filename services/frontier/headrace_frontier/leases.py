@@ -20,7 +20,7 @@ _END = b"g"
 _encode = msgspec.msgpack.Encoder().encode
 
 
-class Lease(Struct, frozen=True, array_like=True):
+class Lease(Struct, frozen=True, gc=False, array_like=True):
     """All that a result, or a release again, needs."""
 
     fetch_id: int

@@ -23,7 +23,7 @@ ORIGIN = b"r"
 _encode = msgspec.msgpack.Encoder().encode
 
 
-class OriginRecord(Struct, frozen=True, array_like=True):
+class OriginRecord(Struct, frozen=True, gc=False, array_like=True):
     status: int = 0
     text: bytes = b""
     """The part that matters, see `robots.compact`; empty: all is allowed."""

@@ -1,7 +1,7 @@
 """Which URLs the crawl wants at all, by the crawl-wide settings: deterministic, so `explain` can judge again."""
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from headrace_frontier import priority
@@ -12,7 +12,7 @@ from headrace_schemas.patterns import BadPattern, Patterns
 from headrace_schemas.rules import BadRule, host_name, polite_host
 from headrace_schemas.urls import MAX_URL, is_address, registrable_domain
 
-_CACHED = 10_000
+_CACHED = 20_000  # as many as hosts are: `Tuning.hosts_cached`
 # Host and port as found. Anything else was not written by our own code: a client might read another host in it.
 _AUTHORITY = re.compile(r"([^\x00-\x20\x7f-\U0010ffffA-Z#%/:<>?@\[\\\]^|]+|\[[0-9a-f:.]+\])(?::([0-9]{1,5}))?")
 _NO_OPINION: tuple[float | None, int] = (None, 1)
@@ -111,8 +111,7 @@ class Policy:
         return self._scope(name) if name else _MALFORMED
 
     def _scope(self, host: str) -> Verdict:
-        names = list(_with_parents(host))
-        if denied := _first(names, self._denied_hosts):
+        if denied := _first(host, self._denied_hosts):
             return Verdict(False, f"scope.deny_hosts has {denied}", "subdomain_denied")
         mode = self.settings.scope_mode
         if mode == "all":
@@ -122,7 +121,7 @@ class Policy:
             return Verdict(True, f"scope.mode is {mode} and {root} is a seed's")
         if host in self._hosts:
             return Verdict(True, f"scope.hosts has {host}")
-        if domain := _first(names, self._domains):
+        if domain := _first(host, self._domains):
             return Verdict(True, f"scope.domains has {domain}")
         also = " and in neither scope.hosts nor scope.domains" if self._hosts or self._domains else ""
         return Verdict(False, f"scope.mode is {mode} and {root} is no seed's{also}", "host_not_allowed")
@@ -158,5 +157,6 @@ def _with_parents(host: str) -> Iterator[str]:
             yield host
 
 
-def _first(names: Iterable[str], known: frozenset[str]) -> str:
-    return next((name for name in names if name in known), "")
+def _first(host: str, known: frozenset[str]) -> str:
+    """The host itself or its nearest parent that is known. Lists are mostly empty: then nothing is taken apart."""
+    return next((name for name in _with_parents(host) if name in known), "") if known else ""

@@ -32,7 +32,7 @@ _NUMBER = 5  # bytes of a rank, and of a sequence
 _encode = msgspec.msgpack.Encoder().encode
 
 
-class Item(Struct, frozen=True, array_like=True):
+class Item(Struct, frozen=True, gc=False, array_like=True):
     """What a release needs to know of a queued URL."""
 
     url: str
@@ -57,7 +57,7 @@ class Item(Struct, frozen=True, array_like=True):
 _decode = msgspec.msgpack.Decoder(Item).decode
 
 
-class Line(Struct, array_like=True):
+class Line(Struct, array_like=True, gc=False):
     """One queue of one host, as its host record keeps it."""
 
     count: int = 0

@@ -55,7 +55,7 @@ _CODES = {reason: code for code, reason in enumerate(REASONS)}
 _OTHER = 0xFF
 
 
-class Entry(Struct, frozen=True):
+class Entry(Struct, frozen=True, gc=False):
     state: State
     depth: int = 0
     hop: int = 0

@@ -25,7 +25,7 @@ _LENGTH = struct.Struct(">I")
 _encoder = msgspec.msgpack.Encoder()
 
 
-class Hello(Struct, frozen=True, array_like=True):
+class Hello(Struct, frozen=True, gc=False, array_like=True):
     """All a worker is told, once."""
 
     parse: str
@@ -40,7 +40,7 @@ class Hello(Struct, frozen=True, array_like=True):
     """`sys.path` of the service, so that `parse` is found where the service found it."""
 
 
-class Frame(Struct, frozen=True, array_like=True):
+class Frame(Struct, frozen=True, gc=False, array_like=True):
     number: int
     revision: int
     """Of `crawl.control`; what is sent carries this or the page's own, whichever is newer."""
@@ -51,7 +51,7 @@ class Frame(Struct, frozen=True, array_like=True):
     """Records of `pages.fetched`, as they came."""
 
 
-class ParsedReply(Struct, frozen=True, array_like=True):
+class ParsedReply(Struct, frozen=True, gc=False, array_like=True):
     """What became of one page, ready to be sent."""
 
     verdict: str
@@ -67,7 +67,7 @@ class ParsedReply(Struct, frozen=True, array_like=True):
     """Not empty: the record belongs in `dead.letters` too, and this is the reason."""
 
 
-class Reply(Struct, frozen=True, array_like=True):
+class Reply(Struct, frozen=True, gc=False, array_like=True):
     number: int
     pages: list[ParsedReply]
 

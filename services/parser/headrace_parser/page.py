@@ -23,7 +23,7 @@ _LINKING = {"a": "href", "area": "href", "iframe": "src", "frame": "src"}
 _XML_LANG = "{http://www.w3.org/XML/1998/namespace}lang"
 
 
-class ParseLimits(Struct, frozen=True, array_like=True):
+class ParseLimits(Struct, frozen=True, gc=False, array_like=True):
     max_links: int = 1_000
     """Links taken of one page."""
     max_text: int = 100_000
@@ -34,7 +34,7 @@ class ParseLimits(Struct, frozen=True, array_like=True):
     """Whom an addressed X-Robots-Tag, or a `<meta>` by that name, must mean."""
 
 
-class Parsed(Struct, frozen=True):
+class Parsed(Struct, frozen=True, gc=False):
     """`ParsedPage` says what the fields mean."""
 
     verdict: str

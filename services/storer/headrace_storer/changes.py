@@ -20,7 +20,7 @@ ABSENT = -1
 AnswerKind = Literal["page", "not_modified", "redirected", "failed"]
 
 
-class PageChange(Struct, frozen=True, kw_only=True):
+class PageChange(Struct, frozen=True, gc=False, kw_only=True):
     """One row of `pages`, as far as one message knows it. Field names are column names."""
 
     key: bytes
@@ -60,7 +60,7 @@ class PageChange(Struct, frozen=True, kw_only=True):
     last_modified: str = ""
 
 
-class ParsedChange(Struct, frozen=True, kw_only=True):
+class ParsedChange(Struct, frozen=True, gc=False, kw_only=True):
     """One row of `parsed`. `text` and the blobs come last: SQLite then reads a title without walking over them."""
 
     key: bytes
@@ -83,7 +83,7 @@ class ParsedChange(Struct, frozen=True, kw_only=True):
     """msgpack list of what extractors yielded; empty: none."""
 
 
-class FetchChange(Struct, frozen=True, kw_only=True):
+class FetchChange(Struct, frozen=True, gc=False, kw_only=True):
     """One row of `fetches`: a request that was made. Only ever added; the same request, read twice, is one row."""
 
     key: bytes
