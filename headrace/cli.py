@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from headrace import __version__
-from headrace.commands import control, crawl, look, policy, politeness, replay, settings, topics
+from headrace.commands import control, crawl, explain, frontier, look, policy, politeness, replay, settings, topics
 from headrace_runtime.process import report
 from headrace_schemas.errors import HeadraceError
 
@@ -22,7 +22,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-for module in (crawl, control, look, policy, politeness, replay, settings, topics):
+for module in (crawl, control, explain, look, policy, politeness, frontier, replay, settings, topics):
     module.register(app)
 
 

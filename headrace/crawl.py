@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 from headrace import socket
 from headrace.completion import Scan, complete
 from headrace.compose import BUILDERS, Opened, build, opened
+from headrace.explaining import here
 from headrace.progress import View, view_for
 from headrace.reload import Reloader
 from headrace.report import print_banner, print_summary
@@ -20,7 +21,7 @@ from headrace_runtime.clock import Deadline, SystemClock
 from headrace_runtime.endpoint import Endpoint, new_registry
 from headrace_runtime.logs import get_logger
 from headrace_runtime.process import Signals
-from headrace_runtime.service import Parts
+from headrace_runtime.service import Parts, Service, answers_of
 from headrace_runtime.slots import claim
 from headrace_runtime.streams.metered import watch_lag
 from headrace_runtime.streams.open import brokers_of
@@ -97,12 +98,15 @@ class Crawl:
         self._stop = asyncio.Event()
         self._scans: list[Scan] = []
         self._paused_by_file = False
+        self._services: list[Service] = []
         self._supervisor: Supervisor | None = None
 
     async def run(self, seeds: list[str], order: Order) -> int:
         registry = new_registry()
         metrics = self._settings.metrics
-        endpoint = Endpoint(registry, metrics.host, metrics.port, self._ready, self._dump)
+        endpoint = Endpoint(
+            registry, metrics.host, metrics.port, self._ready, self._dump, lambda: answers_of(self._services)
+        )
         # First, since it may fail: a port in use must not leave half a crawl behind.
         address = await endpoint.start() if metrics.enabled else ""
         server = socket.ControlServer(self._workspace.socket, self._answer)
@@ -114,7 +118,7 @@ class Crawl:
             parts = Parts(
                 self._opened.streams, self._opened.control, SystemClock(), registry, self._workspace.root, address
             )
-            services = build(list(BUILDERS), self._settings, parts)
+            self._services = services = build(list(BUILDERS), self._settings, parts)
             self._supervisor = Supervisor(
                 self._opened.streams, services, shutdown_timeout=self._settings.shutdown_timeout, registry=registry
             )
@@ -253,6 +257,11 @@ class Crawl:
                 await self._opened.desired.mode("stopping")
             case {"do": "seed", "urls": list(urls)}:
                 return {"seeded": await plant(self._opened, self._settings, read_seeds(urls, None))}
+            case {"do": "explain", "url": str(url)}:
+                answer = answers_of(self._services).get("explain")
+                if answer is None:
+                    raise Unavailable("the crawl is still starting: ask again in a moment")
+                return {"explained": await here(self._opened, answer, url)}
             case _:
                 raise UsageError(f"the running crawl does not know {request.get('do')!r}")
         return {}

@@ -11,7 +11,7 @@ from headrace_runtime.clock import SystemClock
 from headrace_runtime.endpoint import Endpoint, new_registry
 from headrace_runtime.logs import get_logger
 from headrace_runtime.process import Signals
-from headrace_runtime.service import Parts
+from headrace_runtime.service import Parts, Service, answers_of
 from headrace_runtime.slots import claim
 from headrace_runtime.streams.metered import watch_lag
 from headrace_runtime.supervisor import Supervisor
@@ -38,6 +38,7 @@ async def run_service(name: str, settings: Settings, workspace: Workspace, signa
         async with opened(settings, workspace, create=True, state=slot.path, instance=slot.instance) as parts:
             registry = new_registry()
             supervisor: Supervisor | None = None
+            services: list[Service] = []
 
             def dump() -> dict[str, Any]:
                 return supervisor.status() if supervisor else {}
@@ -45,7 +46,9 @@ async def run_service(name: str, settings: Settings, workspace: Workspace, signa
             def ready() -> tuple[bool, str]:
                 return supervisor.ready() if supervisor else (False, "starting")
 
-            endpoint = Endpoint(registry, settings.metrics.host, settings.metrics.port, ready, dump)
+            endpoint = Endpoint(
+                registry, settings.metrics.host, settings.metrics.port, ready, dump, lambda: answers_of(services)
+            )
             address = await endpoint.start() if settings.metrics.enabled else ""
             try:
                 log.info("starting", service=name, slot=slot.instance, address=address, streams=settings.streams.url)

@@ -1,12 +1,18 @@
 """The state of a crawl in numbers: what `headrace status`, the progress line and the summary are made of."""
 
+import time
 from collections import Counter
 from typing import Any
 
 from msgspec import Struct
 
 from headrace.completion import Scan
+from headrace.waiting import sentence
 from headrace_schemas.messages import Progress
+
+TASKS = ("urls.to_fetch", "fetcher")
+_AFTER = ("parser", "storer")
+"""Groups that may hold up the frontier by being behind."""
 
 
 class Status(Struct, frozen=True):
@@ -35,10 +41,19 @@ class Status(Struct, frozen=True):
     """Messages not yet read, by `group < topic`; only those behind."""
     waiting_for: str
     """Why it is not complete."""
+    next_host: str = ""
+    """The host that `next_due` is of."""
+    next_why: str = ""
+    """breaker | retry_after | robots | retry; empty: only its turn."""
+    why: str = ""
+    """Why it stands still; empty: it does not, as far as one look can tell."""
 
 
-def status_of(scan: Scan, complete: bool) -> Status:
+def status_of(scan: Scan, complete: bool, *, running: bool = True, idle: float = 0.0) -> Status:
+    """`running`: whether services are at work, as far as the caller knows. `idle`: seconds for which the caller saw
+    tasks wait and none of them read."""
     rows = scan.progress
+    soonest = min((row for row in rows if row.next_due), key=lambda row: row.next_due, default=None)
     lag: Counter[str] = Counter()
     for edge in scan.edges:
         lag[f"{edge.group} < {edge.topic}"] += edge.end - edge.committed
@@ -62,10 +77,49 @@ def status_of(scan: Scan, complete: bool) -> Status:
         refused_by=_merge(rows, "refused_by"),
         failed_by=_merge(rows, "failed_by"),
         busiest=sorted((pair for row in rows for pair in row.busiest), key=lambda pair: -pair[1])[:5],
-        next_due=min((row.next_due for row in rows if row.next_due), default=0.0),
+        next_due=soonest.next_due if soonest else 0.0,
         lag={name: n for name, n in sorted(lag.items()) if n},
         waiting_for=f"{mode}; {waiting}" if waiting and mode in ("paused", "stopping") else waiting,
+        next_host=soonest.next_host if soonest else "",
+        next_why=soonest.next_why if soonest else "",
+        why="" if complete else standstill(scan, time.time(), running=running, idle=idle),
     )
+
+
+def standstill(scan: Scan, now: float, *, running: bool = True, idle: float = 0.0) -> str:
+    """Why no request is made, in the words of `explain`; empty if requests are under way or about to be."""
+    control, rows = scan.control, scan.progress
+    if control is None or control.revision == 0:
+        return sentence({"for": "new"}, now)
+    if control.mode == "paused" or (running and control.mode == "stopping"):
+        return sentence({"for": control.mode}, now)
+    if not running:
+        return sentence({"for": "not_running"}, now)
+    group, behind = max(((name, lag_of(scan, "pages.fetched", name)) for name in _AFTER), key=lambda pair: pair[1])
+    limit = control.settings.max_backlog
+    if behind > limit:
+        return f"the {group} is behind: " + sentence({"for": "backlog", "behind": behind, "limit": limit}, now)
+    if _sum(rows, "in_flight") + _sum(rows, "tasks_in_flight"):
+        waiting = lag_of(scan, *TASKS)
+        return f"{waiting:,} tasks wait and none was read for {idle:.0f} s: is a fetcher running?" if idle else ""
+    queued = _sum(rows, "queued")
+    if queued and queued == _sum(rows, "behind_budget"):
+        return sentence({"for": "budget", "limit": control.settings.max_pages}, now)
+    return _all_wait(rows, now) if queued else ""
+
+
+def lag_of(scan: Scan, topic: str, group: str) -> int:
+    """Messages of `topic` that `group` has not read."""
+    return sum(edge.end - edge.committed for edge in scan.edges if (edge.topic, edge.group) == (topic, group))
+
+
+def _all_wait(rows: tuple[Progress, ...], now: float) -> str:
+    """The host that is due first is the one everything waits for."""
+    soonest = min((row for row in rows if row.next_due), key=lambda row: row.next_due, default=None)
+    if soonest is None or soonest.next_due <= now or not soonest.next_host:
+        return ""
+    wait = {"for": soonest.next_why or "turn", "until": soonest.next_due}
+    return f"everything waits for {soonest.next_host}: {sentence(wait, now, soonest.next_host)}"
 
 
 def _sum(rows: tuple[Progress, ...], name: str) -> int:
@@ -84,6 +138,7 @@ def as_lines(status: Status) -> list[str]:
     head = "complete" if status.complete else f"{status.mode}, not complete: {status.waiting_for}"
     lines = [
         head,
+        *([f"why: {status.why}"] if status.why else []),
         f"discovered {status.discovered:,}: fetched {status.fetched:,}, redirected {status.redirected:,}, "
         f"failed {status.failed:,}, refused {status.refused:,}, queued {status.queued:,}, "
         f"in flight {status.in_flight:,}",

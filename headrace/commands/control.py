@@ -5,7 +5,7 @@ import json
 import shutil
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -15,6 +15,11 @@ from headrace.workspace import Workspace
 from headrace_schemas.errors import UsageError
 from headrace_schemas.messages import Mode
 from headrace_schemas.settings import Settings
+
+if TYPE_CHECKING:
+    from headrace.completion import Scan, Scanner
+
+_IDLE = 3.0  # seconds a command may take to find out
 
 
 def register(app: typer.Typer) -> None:
@@ -57,7 +62,24 @@ async def _status(settings: Settings, workspace: Workspace) -> dict[str, Any]:
             return found
     async with opened(settings, workspace, create=False) as parts:
         done, scan = await parts.scanner.twice()
-        return as_json(status_of(scan, done))
+        idle = 0.0 if done or not settings.kafka else await _idle(parts.scanner, scan)
+        return as_json(status_of(scan, done, running=settings.kafka, idle=idle))
+
+
+async def _idle(scanner: "Scanner", scan: "Scan") -> float:
+    """Seconds for which no task was read although there are some: longer than a polite fetcher waits between two."""
+    from headrace.status import TASKS, lag_of
+
+    if scan.control is None or scan.control.mode != "running" or not lag_of(scan, *TASKS):
+        return 0.0
+    seconds = min(_IDLE, 0.5 + scan.control.settings.delay)
+    await asyncio.sleep(seconds)
+    before, after = (_read(look, TASKS) for look in (scan, await scanner.scan()))
+    return seconds if before == after else 0.0
+
+
+def _read(scan: "Scan", which: tuple[str, str]) -> list[int]:
+    return [edge.committed for edge in scan.edges if (edge.topic, edge.group) == which]
 
 
 def seed(

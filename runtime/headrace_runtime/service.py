@@ -1,6 +1,6 @@
 """What a service is to the process that runs it, and the finished parts it is built from."""
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -29,6 +29,10 @@ class Parts:
     """host:port of this process's HTTP endpoint; empty if it has none."""
 
 
+Answer = Callable[[Mapping[str, str]], dict[str, Any]]
+"""Called on the event loop with the words of a query; must not wait. A `HeadraceError` is an answer too."""
+
+
 @dataclass(frozen=True)
 class Service:
     """What `build(settings, parts)` of each service returns; `headrace run X` and the all-in-one run it alike."""
@@ -47,3 +51,10 @@ class Service:
     """For SIGUSR1 and /status: what it is doing now."""
     busy: Callable[[], int] = field(default=lambda: 0)
     """Requests or pages under way now: a stop waits for 0."""
+    answers: Mapping[str, Answer] = field(default_factory=dict)
+    """What others may ask it, by name: over the process's HTTP endpoint, or the socket of the all-in-one."""
+
+
+def answers_of(services: Sequence[Service]) -> dict[str, Answer]:
+    """All that the services of one process answer."""
+    return {name: answer for service in services for name, answer in service.answers.items()}

@@ -2,18 +2,18 @@
 
 import pytest
 
-from headrace_frontier.explain import explain
 from headrace_runtime.streams.seams import Record, Send, Unit
 from headrace_schemas import codec
 from headrace_schemas.errors import TooNew
 from headrace_schemas.messages import DiscoveredLinks, Fetched, Link, Robots
+from tests.frontier.explaining import explained
 from tests.frontier.world import NOT_FOUND, Page, World, key_of, link, page
 
 A, B = "http://a.test", "http://b.test"
 
 
 def state_of(world: World, url: str) -> dict[str, object]:
-    return explain(world.states[0], key_of(url), url)
+    return explained(world, url)
 
 
 def test_a_link_found_many_times_is_known_once() -> None:

@@ -1,13 +1,14 @@
 """The service as a process runs it: real lanes on the embedded engine, and a fetcher of a few lines."""
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 from prometheus_client import CollectorRegistry
 
-from headrace_frontier.explain import explain
-from headrace_frontier.service import build
+from headrace_frontier.look import Around
+from headrace_frontier.service import build, explainer
 from headrace_runtime.clock import Deadline, SystemClock
 from headrace_runtime.control import ControlWatch
 from headrace_runtime.service import Parts
@@ -26,7 +27,7 @@ from headrace_schemas.messages import (
 )
 from headrace_schemas.settings import PolitenessSettings, Settings, StreamSettings
 from headrace_schemas.topics import CONTROL_KEY, partition_key
-from headrace_schemas.urls import Partitioner
+from headrace_schemas.urls import Found, Partitioner
 from tests.frontier.world import key_of, link
 
 PARTITIONS = 3
@@ -141,4 +142,6 @@ async def test_a_paused_crawl_asks_for_nothing(tmp_path: Path) -> None:
         await asyncio.sleep(0.5)
         assert all(edge.end == 0 for edge in await crawl.streams.edges([("urls.to_fetch", "fetcher")]))
         lane = crawl.members[1].lanes[Partitioner(PARTITIONS).partition("http://a.test/")]
-        assert explain(lane.state, key_of("http://a.test/"), "http://a.test/")["state"] == "queued"
+        around = Around(Control(1, CrawlSettings(scope_mode="all"), mode="paused"), 0, time.time())
+        told = explainer(SETTINGS).explain(lane.state, Found("http://a.test/", key_of("http://a.test/")), around)
+        assert (told["state"], told["waits"][0]) == ("queued", {"for": "paused"})

@@ -4,7 +4,6 @@ from itertools import pairwise
 
 import pytest
 
-from headrace_frontier.explain import explain
 from headrace_frontier.seen import REASONS
 from headrace_runtime.streams.seams import Send
 from headrace_schemas import codec
@@ -20,7 +19,8 @@ from headrace_schemas.messages import (
     Robots,
 )
 from headrace_schemas.settings import RetrySettings
-from tests.frontier.world import NOT_FOUND, Page, World, failing, key_of, page, redirect
+from tests.frontier.explaining import explained
+from tests.frontier.world import NOT_FOUND, Page, World, failing, page, redirect
 
 A, B = "http://a.test", "http://b.test"
 GOOD = Fetched(200, 10, "ab")
@@ -95,7 +95,7 @@ def test_what_may_pass_is_tried_again_with_growing_waits_then_fails() -> None:
     for wait, longest in zip(waits, (1.0, 2.0, 3.0), strict=True):
         assert longest / 2 <= wait <= longest + 0.2
     assert world.reasons("failed_by") == {"http": 1}
-    assert explain(world.states[0], key_of(f"{A}/"), f"{A}/")["attempts"] == 4
+    assert explained(world, f"{A}/")["attempts"] == 4
     assert [task.attempt for task in world.released if task.kind == "page"] == [1, 2, 3, 4]
 
 
@@ -186,7 +186,7 @@ def test_a_reason_this_release_does_not_know_is_kept_as_other() -> None:
     world.seed(f"{A}/")
     world.run()
     assert world.totals()["failed"] == 1
-    assert explain(world.states[0], key_of(f"{A}/"), f"{A}/")["reason"] == "other"
+    assert explained(world, f"{A}/")["reason"] == "other"
 
 
 def test_every_reason_the_protocol_names_is_kept_as_it_is() -> None:

@@ -9,7 +9,7 @@ Streams ── join(group, …) ──► Membership        one lane at a time p
 """
 
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, runtime_checkable
 
 from headrace_runtime.clock import Deadline
 
@@ -203,3 +203,10 @@ class Streams(Protocol):
         ...
 
     async def close(self) -> None: ...
+
+
+@runtime_checkable
+class Peekable(Protocol):
+    """Streams whose state can be looked at without a lane. On Kafka a state is with its owner: ask that."""
+
+    def peek(self, group: str, partition: int) -> StateView: ...

@@ -1,25 +1,65 @@
-"""What is known of one URL, from committed state, for people."""
+"""What is known of one URL, from committed state: facts, put into words elsewhere.
+
+Every rule is asked of the part that applies it when a URL is released; nothing here decides anything by itself.
+"""
 
 from typing import Any
 
-from headrace_frontier import hosts, origins
-from headrace_frontier.queues import due_of, is_delayed
-from headrace_frontier.robots import RobotsRules
-from headrace_frontier.seen import Entry, seen_key, unpack
+from headrace_frontier import breaker
+from headrace_frontier.look import Around, Look, Rules
+from headrace_frontier.origins import OriginRecord, Standing
+from headrace_frontier.policy import Verdict
+from headrace_frontier.seen import Entry
+from headrace_frontier.waits import place_of, waits_of
 from headrace_runtime.streams.seams import StateView
-from headrace_schemas.messages import State
-from headrace_schemas.urls import host_of, origin_of, registrable_domain
+from headrace_schemas.errors import UsageError
+from headrace_schemas.urls import BadUrl, Canonicaliser, Found
 
 
-def explain(state: StateView, key: bytes, url: str, agent: str = "headrace") -> dict[str, Any]:
-    """`state` must be of the partition that `url` lives in. A URL never found has state "unknown"."""
-    raw = state.get([seen_key(key)])[0]
-    known = {"state": "unknown"} if raw is None else _entry(unpack(raw))
-    return {"url": url, **known, "host": _host(state, url), "robots": _robots(state, url, agent)}
+class Explainer:
+    """Answers for any partition; holds no state."""
+
+    def __init__(self, canonicaliser: Canonicaliser, rules: Rules) -> None:
+        self._canonicaliser, self._rules = canonicaliser, rules
+
+    def find(self, url: str) -> tuple[Found, int]:
+        """Both forms of it, and the partition to ask."""
+        try:
+            found = self._canonicaliser.find(url)
+            return found, self._rules.partitioner.partition(found.url)
+        except BadUrl as error:
+            raise UsageError(f"{url!r} is no http(s) URL ({error.reason})") from None
+
+    def explain(self, view: StateView, found: Found, around: Around) -> dict[str, Any]:
+        """`view`: of the partition that `find` named. A URL never found has state "unknown"."""
+        return explained(Look(self._rules, view, found, around))
+
+
+def explained(look: Look) -> dict[str, Any]:
+    control = look.around.control
+    depth, hop = (look.entry.depth, look.entry.hop) if look.entry else (0, 0)
+    verdict = look.policy.judge(look.url, depth, hop, look.tuning.max_hops)
+    place = place_of(look)
+    return {
+        "url": look.url,
+        "partition": look.partition,
+        "at": look.around.now,
+        "mode": control.mode,
+        "current_run": control.run,
+        "completed_run": control.completed_run,
+        **({"state": "unknown"} if look.entry is None else _entry(look.entry)),
+        "found": _found(look),
+        "scope": _scope(look, verdict),
+        "robots": _robots(look),
+        "host": _host(look),
+        "queue": place,
+        "lease": _lease(look),
+        "waits": waits_of(look, verdict, place),
+    }
 
 
 def _entry(entry: Entry) -> dict[str, Any]:
-    known: dict[str, Any] = {
+    return {
         "state": entry.state.name.lower(),
         "depth": entry.depth,
         "hop": entry.hop,
@@ -29,53 +69,75 @@ def _entry(entry: Entry) -> dict[str, Any]:
         "run": entry.run,
         "counted": entry.counted,
     }
-    if entry.state is State.QUEUED:
-        known["not_before"] = due_of(entry.place) if is_delayed(entry.place) else 0.0
-    return known
 
 
-def _host(state: StateView, url: str) -> dict[str, Any] | None:
-    """By host name, or by domain where that is the politeness key."""
-    name = host_of(url)
-    for candidate in (name, registrable_domain(name)):
-        raw = state.get([hosts.host_key(candidate)])[0]
-        if raw is not None:
-            host = hosts.load(raw)
-            return {
-                "name": host.name,
-                "queued": host.queued,
-                "window": host.window,
-                "due": host.due / 1000,
-                "held_until": host.held_until,
-                "failures": host.failures,
-                "breaker_opened": host.opened,
-                "given_up_in_run": host.given_up,
-                "latency": host.latency,
-            }
-    return None
-
-
-def _robots(state: StateView, url: str, agent: str) -> dict[str, Any] | None:
-    raw = state.get([origins.origin_key(origin_of(url))])[0]
-    if raw is None:
+def _found(look: Look) -> dict[str, Any] | None:
+    """Only while it is not settled; then the index has it."""
+    item = look.item
+    if item is None:
         return None
-    record = origins.load(raw)
-    if not record.fetched_at:
-        return {
-            "known": False,
-            "tries": record.tries,
-            "retry_at": record.retry_at,
-            "given_up_in_run": record.given_up,
-            "forbidden_in_run": record.forbidden,
-        }
-    rules = RobotsRules.parse(record.text, agent)
-    verdict = rules.judge(url)
+    return {"referrer": item.referrer, "depth": item.depth, "hop": item.hop, "chain": list(item.chain)}
+
+
+def _scope(look: Look, verdict: Verdict) -> dict[str, Any]:
     return {
-        "known": True,
-        "status": record.status,
-        "fetched_at": record.fetched_at,
-        "valid_until": record.valid_until,
         "allowed": verdict.allowed,
+        "reason": verdict.reason,
         "rule": verdict.rule,
-        "crawl_delay": rules.crawl_delay,
+        "page_type": look.policy.page_type(look.url),
+        "group": look.policy.group(look.url),
     }
+
+
+def _robots(look: Look) -> dict[str, Any] | None:
+    """None: nobody has asked for it yet."""
+    record = look.record
+    if record == OriginRecord() and look.standing is not Standing.ASKED:
+        return None
+    facts: dict[str, Any] = {
+        "known": bool(record.fetched_at),
+        "standing": look.standing.name.lower(),
+        "tries": record.tries,
+        "retry_at": record.retry_at,
+    }
+    if record.fetched_at:
+        rules = look.origins.rules(look.origin, record)
+        verdict = rules.judge(look.url)
+        facts |= {
+            "status": record.status,
+            "fetched_at": record.fetched_at,
+            "valid_until": record.valid_until,
+            "allowed": verdict.allowed,
+            "rule": verdict.rule,
+            "crawl_delay": rules.crawl_delay,
+            "sitemaps": len(rules.sitemaps),
+        }
+    return facts
+
+
+def _host(look: Look) -> dict[str, Any] | None:
+    host = look.host
+    if host is None:
+        return None
+    return {
+        "name": host.name,
+        "queued": host.queued,
+        "in_flight": look.leases.of_host(host.name),
+        "fetched": host.fetched,
+        "bytes": host.body_bytes,
+        "window": host.window,
+        "delay": look.delay,
+        "latency": host.latency,
+        "due": host.due / 1000,
+        "held_until": host.held_until,
+        "failures": host.failures,
+        "breaker": breaker.state_of(host, look.around.now),
+        "given_up": host.given_up == look.around.run,
+    }
+
+
+def _lease(look: Look) -> dict[str, Any] | None:
+    lease = look.lease
+    if lease is None:
+        return None
+    return {"fetch_id": lease.fetch_id, "since": lease.released_at, "attempt": lease.item.attempt + 1}

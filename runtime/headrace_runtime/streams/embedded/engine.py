@@ -111,6 +111,10 @@ class EmbeddedStreams:
             raise UsageError(f"{topic} is no table; tables: {', '.join(_tables())}")
         return self._tables.open(topic)
 
+    def peek(self, group: str, partition: int) -> EmbeddedState:
+        """The committed state of a partition, beside whoever serves it."""
+        return EmbeddedState(self._database, group, partition)
+
     async def close(self) -> None:
         """Drains nothing: memberships are stopped before, or what they had under way is read again."""
         if self._closed:
