@@ -19,13 +19,13 @@ from pathlib import Path
 from typing import cast
 
 import msgspec
-import uvloop
 import xxhash
 from prometheus_client import CollectorRegistry
 
 from benchmarks.fetch.order import Order, Spent
 from benchmarks.figures import memory
 from headrace_fetcher.service import build
+from headrace_runtime import process
 from headrace_runtime.clock import Deadline, SystemClock
 from headrace_runtime.control import ControlWatch
 from headrace_runtime.service import Parts
@@ -156,8 +156,12 @@ def _word(result: FetchResult) -> str:
 
 def main() -> None:
     order = msgspec.json.decode(sys.argv[1], type=Order)
-    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        print(msgspec.json.encode(runner.run(run(order))).decode())
+
+    async def measured(_: process.Signals) -> int:
+        print(msgspec.json.encode(await run(order)).decode())
+        return process.DONE
+
+    sys.exit(process.run(measured))
 
 
 if __name__ == "__main__":
