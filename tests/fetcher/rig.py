@@ -8,7 +8,8 @@ from typing import Any
 import httpx
 
 from headrace_fetcher.aiohttp_transport import AiohttpTransport
-from headrace_fetcher.fetch import Answer, Client, PageFetcher, Trip
+from headrace_fetcher.client import Client
+from headrace_fetcher.fetch import PageFetcher
 from headrace_fetcher.headers import user_agent
 from headrace_fetcher.httpx_transport import PerHostTransport
 from headrace_fetcher.memory import Memory
@@ -17,6 +18,7 @@ from headrace_fetcher.pyreqwest_transport import PyreqwestTransport
 from headrace_fetcher.resolver import Resolver
 from headrace_fetcher.robots import RobotsFetcher
 from headrace_fetcher.transport import new_ssl_context
+from headrace_fetcher.trip import Answer, Trip
 from headrace_fetcher.vetting import Vetting
 from headrace_runtime.clock import SystemClock
 from headrace_schemas.messages import FetchTask

@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
 
-from headrace_fetcher.fetch import Answer, Trip
 from headrace_fetcher.host_clock import Job, Sighting
 from headrace_fetcher.meters import Meters
 from headrace_fetcher.robots import Hold
 from headrace_fetcher.schedule import Schedule
+from headrace_fetcher.trip import Answer, Trip
 from headrace_runtime.clock import Clock, Deadline
 from headrace_runtime.logs import get_logger
 from headrace_runtime.streams.seams import Record
@@ -81,6 +81,7 @@ class Dispatcher:
         self._under_way: dict[asyncio.Task[None], Job[Errand]] = {}
         self._news = asyncio.Event()
         self._open = False
+        meters.watch(active=lambda: self.busy, hosts=lambda: schedule.hosts)
 
     # ---- called by others ----
 
@@ -132,7 +133,6 @@ class Dispatcher:
             while True:
                 self._news.clear()
                 wake = self._turn() if self._open else None
-                self._meters.hosts.set(self.schedule.hosts)
                 await self._rest(wake)
         finally:
             for task in list(self._under_way):
@@ -171,7 +171,6 @@ class Dispatcher:
         way = _Way(job, Trip(now))
         task = asyncio.create_task(self._serve(job, way))
         self._under_way[task] = job
-        self._meters.active.set(len(self._under_way))
         task.add_done_callback(partial(self._ended, way))
 
     def _go_on(self, job: Job[Errand], way: _Way, now: float) -> None:
@@ -186,7 +185,6 @@ class Dispatcher:
         """However it ended: a task cancelled before its first step has run no line of its own, `finally` included."""
         self._give_up_place(way)
         del self._under_way[task]
-        self._meters.active.set(len(self._under_way))
         if not task.cancelled() and (error := task.exception()) is not None:
             log.exception("an attempt ended without an answer", of=error)
 

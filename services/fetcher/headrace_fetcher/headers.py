@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from email.utils import parsedate_to_datetime
+from functools import lru_cache
 
 from headrace_schemas.messages import FetchTask
 
@@ -51,29 +52,49 @@ def text_of(value: bytes) -> str:
         return value.decode("latin-1")
 
 
-def kept(raw: Raw) -> tuple[tuple[str, str], ...]:
-    """Lower-case, in order, bounded: a server may send any number of any size."""
-    found: list[tuple[str, str]] = []
-    size = 0
-    for name, value in raw[:KEPT]:
-        size += len(name) + len(value)
-        if size > KEPT_BYTES:
-            break
-        found.append((text_of(name).lower(), text_of(value)))
-    return tuple(found)
+@lru_cache(maxsize=4_096)  # the same few names come with every page
+def _name_of(name: bytes) -> str:
+    return text_of(name).lower()
 
 
-def first(raw: Raw, name: bytes) -> str:
-    """The first value of a header; `name` in lower case."""
-    for key, value in raw:
-        if len(key) == len(name) and key.lower() == name:
-            return text_of(value)
-    return ""
+class Headers:
+    """Those of an answer. Some are asked for by name, in lower case: they are put in order once for all of these."""
+
+    __slots__ = ("_first", "raw")
+
+    def __init__(self, raw: Raw = ()) -> None:
+        self.raw = raw
+        self._first = {name.lower(): value for name, value in reversed(raw)}
+
+    def first(self, name: bytes) -> str:
+        value = self._first.get(name)
+        return "" if value is None else text_of(value)
+
+    def joined(self, name: bytes) -> str:
+        """All values of a header that may be repeated, as one list."""
+        if name not in self._first:
+            return ""
+        return ",".join(text_of(value) for key, value in self.raw if key.lower() == name)
+
+    @property
+    def length(self) -> int | None:
+        """Of the body, as announced."""
+        value = self.first(b"content-length")
+        return int(value) if value.isascii() and value.isdigit() and len(value) < 19 else None
+
+    def kept(self) -> tuple[tuple[str, str], ...]:
+        """Lower-case, in order, bounded: a server may send any number of any size."""
+        found: list[tuple[str, str]] = []
+        size = 0
+        for name, value in self.raw[:KEPT]:
+            size += len(name) + len(value)
+            if size > KEPT_BYTES:
+                break
+            found.append((_name_of(name), text_of(value)))
+        return tuple(found)
 
 
-def joined(raw: Raw, name: bytes) -> str:
-    """All values of a header that may be repeated, as one list."""
-    return ",".join(text_of(value) for key, value in raw if len(key) == len(name) and key.lower() == name)
+NO_HEADERS = Headers()
 
 
 def content_type(value: str) -> tuple[str, str]:

@@ -1,6 +1,8 @@
 """The fetcher's metrics. One object per process; its methods are called on the event loop."""
 
 from collections import deque
+from collections.abc import Callable
+from functools import lru_cache
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
@@ -47,12 +49,18 @@ class Meters:
         self.latency = Histogram(
             "crawler_fetch_latency_seconds", "Start of a request to its last byte", buckets=LATENCIES, registry=registry
         )
-        self.active = Gauge("crawler_active_workers", "Requests under way", registry=registry)
-        self.hosts = Gauge("crawler_hosts_scheduled", "Hosts the politeness clock knows", registry=registry)
+        self._active = Gauge("crawler_active_workers", "Requests under way", registry=registry)
+        self._hosts = Gauge("crawler_hosts_scheduled", "Hosts the politeness clock knows", registry=registry)
         rate = Gauge("crawler_pages_per_second", "Pages a second over the last ten seconds", registry=registry)
         rate.set_function(self.pace.rate)
         success = Gauge("crawler_fetch_success_rate", "Share of recent attempts with a result", registry=registry)
         success.set_function(self.success_rate)
+        self._by_code = lru_cache(maxsize=1_024)(self._coded)  # looked up once, not for every page
+
+    def watch(self, *, active: Callable[[], float], hosts: Callable[[], float]) -> None:
+        """What is asked when someone looks, and costs nothing between."""
+        self._active.set_function(active)
+        self._hosts.set_function(hosts)
 
     def attempt(self, *, reason: str, status: int, received: int, seconds: float) -> None:
         """`reason`: empty if it gave a page, a redirect, a 304 or a robots.txt."""
@@ -60,9 +68,12 @@ class Meters:
         if reason:
             self.failures.labels(reason).inc()
         if status:
-            self.status.labels(str(status) if status < 600 else "other").inc()
+            self._by_code(status).inc()
         self.bytes.inc(received)
         self.latency.observe(seconds)
+
+    def _coded(self, status: int) -> Counter:
+        return self.status.labels(str(status) if status < 600 else "other")
 
     def page(self) -> None:
         self.pages.inc()

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import NamedTuple
 
-from headrace_fetcher.fetch import Answer
+from headrace_fetcher.trip import Answer
 from headrace_runtime.streams.poison import bury
 from headrace_runtime.streams.seams import Record, Send
 from headrace_schemas import codec

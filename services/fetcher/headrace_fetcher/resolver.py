@@ -5,6 +5,7 @@ import asyncio
 import socket
 from collections import OrderedDict
 from concurrent.futures import ThreadPoolExecutor
+from functools import lru_cache
 
 from headrace_fetcher.faults import AddressRefused, TransportFault
 from headrace_fetcher.vetting import Vetting
@@ -12,6 +13,7 @@ from headrace_runtime.clock import Clock
 from headrace_schemas.urls import is_address
 
 THREADS = 32  # `getaddrinfo` blocks; uvloop's own pool has 4 threads, which a few dead name servers would fill
+_is_address = lru_cache(maxsize=16_384)(is_address)  # asked before every request
 FOREVER = frozenset({socket.EAI_NONAME, getattr(socket, "EAI_NODATA", socket.EAI_NONAME)})
 
 
@@ -27,7 +29,7 @@ class Resolver:
     async def addresses(self, host: str, port: int) -> tuple[str, ...]:
         """At least one, all allowed, at that port. `TransportFault("dns")` or `AddressRefused` otherwise."""
         host = host.strip("[]")
-        if is_address(host):
+        if _is_address(host):
             self._vetting.check(host, port)
             return (host,)
         now = self._clock.monotonic()

@@ -7,14 +7,16 @@ refused address is a file that exists and that we may not read, so the host is l
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from contextlib import aclosing
 
-import httpx
 from msgspec.structs import replace
 
-from headrace_fetcher import headers as h
 from headrace_fetcher.body import Decoder, read_start
+from headrace_fetcher.client import Client, drain
 from headrace_fetcher.faults import AddressRefused
-from headrace_fetcher.fetch import REDIRECTS, Answer, Client, Trip, drain, failure_of
+from headrace_fetcher.fetch import REDIRECTS, failure_of
+from headrace_fetcher.headers import retry_after
+from headrace_fetcher.trip import Answer, Trip
 from headrace_runtime.clock import Clock
 from headrace_schemas.messages import Failed, FetchTask, Outcome, Robots
 from headrace_schemas.urls import BadUrl, as_found, host_of
@@ -36,7 +38,7 @@ class RobotsFetcher:
         # What is said of a host must be of that host: the last request may have gone to another one.
         own = next((n for n in range(len(trip.hops) - 1, -1, -1) if trip.hops[n][0] == task.host), None)
         asked_at = 0.0 if own is None else trip.hops.pop(own)[1]
-        return Answer(outcome, headers=h.kept(trip.headers), figures=trip.figures(outcome, self._clock, asked_at))
+        return Answer(outcome, headers=trip.headers.kept(), figures=trip.figures(outcome, self._clock, asked_at))
 
     async def _follow(self, task: FetchTask, trip: Trip, hold: Hold) -> Outcome:
         url = task.url
@@ -54,21 +56,20 @@ class RobotsFetcher:
         """→ the outcome, or where the next hop goes."""
         try:
             async with asyncio.timeout(self._total_timeout):
-                async with self._client.get(url, trip) as response:
-                    status, raw = response.status_code, response.headers.raw
+                async with aclosing(await self._client.get(url, trip)) as body:
+                    status, headers = trip.status, trip.headers
                     if status in REDIRECTS:
-                        await drain(response)
-                        return Robots(status), _target(h.first(raw, b"location"), url)
+                        await drain(body, headers)
+                        return Robots(status), _target(headers.first(b"location"), url)
                     if status == 429 or status >= 500:
-                        wait = h.retry_after(h.first(raw, b"retry-after"), self._clock.now())
-                        await drain(response)
+                        wait = retry_after(headers.first(b"retry-after"), self._clock.now())
+                        await drain(body, headers)
                         return Failed("http", status, True, wait), ""
                     if not 200 <= status < 300:
-                        await drain(response)
+                        await drain(body, headers)
                         return Robots(status), ""
-                    assert isinstance(response.stream, httpx.AsyncByteStream)
-                    decoder = Decoder(h.joined(raw, b"content-encoding"), self._max_bytes)
-                    text, received = await read_start(response.stream, decoder, TEXT)
+                    decoder = Decoder(headers.joined(b"content-encoding"), self._max_bytes)
+                    text, received = await read_start(body, decoder, TEXT)
                     trip.received += received
                     return Robots(status, text), ""
         except Exception as error:

@@ -7,8 +7,9 @@ from typing import Any
 import httpx
 
 from headrace_fetcher.aiohttp_transport import AiohttpTransport
+from headrace_fetcher.client import Client
 from headrace_fetcher.dispatch import Dispatcher, Errand
-from headrace_fetcher.fetch import Answer, Client, PageFetcher, Trip
+from headrace_fetcher.fetch import PageFetcher
 from headrace_fetcher.headers import user_agent
 from headrace_fetcher.httpx_transport import PerHostTransport
 from headrace_fetcher.memory import Memory
@@ -20,6 +21,7 @@ from headrace_fetcher.resolver import Resolver
 from headrace_fetcher.robots import Hold, RobotsFetcher
 from headrace_fetcher.schedule import Schedule
 from headrace_fetcher.transport import new_ssl_context
+from headrace_fetcher.trip import Answer, Trip
 from headrace_fetcher.vetting import Vetting
 from headrace_fetcher.worker import LaneWorker
 from headrace_runtime.clock import Clock

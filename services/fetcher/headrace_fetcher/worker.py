@@ -5,8 +5,8 @@ import re
 from collections.abc import Sequence
 
 from headrace_fetcher.dispatch import Dispatcher, Errand
-from headrace_fetcher.fetch import Answer
 from headrace_fetcher.replies import Replies, Reply
+from headrace_fetcher.trip import Answer
 from headrace_runtime.clock import Clock, Deadline
 from headrace_runtime.streams.loops import Desk
 from headrace_runtime.streams.poison import read

@@ -1,0 +1,76 @@
+"""Requests with our headers over a transport, and what is first seen of an answer."""
+
+import asyncio
+from functools import lru_cache
+
+import httpx
+
+from headrace_fetcher import headers as h
+from headrace_fetcher.faults import TransportFault
+from headrace_fetcher.transport import target_of
+from headrace_fetcher.trip import Trip
+from headrace_runtime.clock import Clock
+
+DRAIN = 32 * 1024  # bytes of an unwanted body that are read to keep the connection; past that a new one is cheaper
+DRAIN_TIME = 1.0  # seconds given to that
+HEADERS, HEADER_BYTES = 128, 64 * 1024  # of an answer that is looked at; each client has bounds of its own below that
+
+
+class Client:
+    """Shared by everything that asks."""
+
+    def __init__(self, transport: httpx.AsyncBaseTransport, agent: str, clock: Clock) -> None:
+        self._transport, self._clock = transport, clock
+        self._standing = h.standing(agent)
+        self._origin = lru_cache(maxsize=8_192)(self._prepare)  # or it would take longer than all else here
+
+    async def get(self, url: str, trip: Trip, extra: h.Raw = ()) -> httpx.AsyncByteStream:
+        """→ the body, to be closed by the caller whatever happens; all else that is known of the answer is noted in
+        `trip`."""
+        origin, target = target_of(url)
+        request = self._request(self._origin(origin), target, extra)
+        trip.written, trip.status, trip.answered = None, 0, 0.0
+        trip.begun, trip.connect, trip.protocol = self._clock.monotonic(), -1.0, ""
+        response = await self._transport.handle_async_request(request)
+        assert isinstance(response.stream, httpx.AsyncByteStream)
+        noted = response.extensions
+        trip.written, trip.answered = noted["written"], self._clock.monotonic()
+        trip.connect, trip.protocol = noted["connect"], noted["http_version"].decode("ascii", "replace")
+        trip.status, trip.headers = response.status_code, h.Headers(response.headers.raw)
+        if why := _excess(trip.headers.raw):
+            await response.stream.aclose()
+            raise TransportFault("headers", why, retriable=False)
+        return response.stream
+
+    def _prepare(self, origin: str) -> httpx.Request:
+        url = httpx.URL(origin)
+        return httpx.Request("GET", url, headers=[(b"Host", url.netloc), *self._standing])
+
+    def _request(self, like: httpx.Request, target: bytes, extra: h.Raw) -> httpx.Request:
+        """A request of the same origin. Its constructor would read URL and headers again, for a tenth of a page."""
+        if extra:
+            return httpx.Request("GET", like.url, headers=[*like.headers.raw, *extra], extensions={"target": target})
+        request = httpx.Request.__new__(httpx.Request)
+        request.__dict__.update(like.__dict__, extensions={"target": target})
+        return request
+
+
+def _excess(raw: h.Raw) -> str:
+    size = sum(len(name) + len(value) for name, value in raw)
+    return f"{len(raw)} headers of {size} bytes" if len(raw) > HEADERS or size > HEADER_BYTES else ""
+
+
+async def drain(body: httpx.AsyncByteStream, headers: h.Headers) -> None:
+    """Reads a short body nobody wants, so that the connection can be used again; a long one costs the connection."""
+    announced = headers.length
+    if announced is not None and announced > DRAIN:
+        return
+    received = 0
+    try:
+        async with asyncio.timeout(DRAIN_TIME):
+            async for chunk in body:
+                received += len(chunk)
+                if received > DRAIN:
+                    return
+    except (TransportFault, TimeoutError):
+        return  # the status line has said all there is to know
