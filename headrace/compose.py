@@ -1,19 +1,25 @@
 """Settings → running parts. `headrace run X`, the all-in-one and the short commands are all composed here."""
 
+import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from headrace import socket
 from headrace.completion import Scanner
 from headrace.desired import Desired
 from headrace.layout import assert_layout
 from headrace.workspace import Workspace
+from headrace_runtime.clock import Deadline
 from headrace_runtime.control import ControlWatch
 from headrace_runtime.service import Parts, Service
 from headrace_runtime.streams.open import open_streams
 from headrace_runtime.streams.seams import Streams
+from headrace_schemas.errors import WorkspaceBusy
 from headrace_schemas.settings import Settings
+
+_PATIENCE = 5.0  # seconds
 
 
 def _frontier(settings: Settings, parts: Parts) -> Service:
@@ -69,7 +75,7 @@ async def opened(
         workspace.make()
     elif not settings.kafka:
         workspace.must_exist()
-    streams = await open_streams(settings, workspace.root, state=state, instance=instance)
+    streams = await _open(settings, workspace, state, instance, patience=_PATIENCE if create else 0.0)
     try:
         table = await streams.table("crawl.control")
         progress = await streams.table("crawl.progress")
@@ -81,6 +87,20 @@ async def opened(
             await table.close()
     finally:
         await streams.close()
+
+
+async def _open(
+    settings: Settings, workspace: Workspace, state: Path | None, instance: str, patience: float
+) -> Streams:
+    """A command that only looks holds the log for a moment: it must not turn away the crawl that starts just then."""
+    deadline = Deadline(patience)
+    while True:
+        try:
+            return await open_streams(settings, workspace.root, state=state, instance=instance)
+        except WorkspaceBusy:
+            if settings.kafka or deadline.passed or await socket.listens(workspace.socket):
+                raise
+        await asyncio.sleep(0.05)
 
 
 def build(names: Sequence[str], settings: Settings, parts: Parts) -> list[Service]:

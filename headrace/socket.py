@@ -8,7 +8,8 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
-from headrace_schemas.errors import FatalError, HeadraceError, UsageError
+from headrace_runtime.clock import Deadline
+from headrace_schemas.errors import FatalError, HeadraceError, UsageError, WorkspaceBusy
 
 Answer = Callable[[dict[str, Any]], Awaitable[dict[str, Any]]]
 MAX_LINE = 4 * 1024 * 1024  # a `seed` of many URLs is one line
@@ -51,15 +52,10 @@ class ControlServer:
 
 async def ask(path: Path, request: dict[str, Any], timeout: float = 30.0) -> dict[str, Any] | None:
     """What the running crawl answers, or None if none runs here."""
-    try:
-        with _short(path) as short:
-            reader, writer = await asyncio.open_unix_connection(short, limit=MAX_LINE)
-    except (FileNotFoundError, ConnectionRefusedError):
+    connected = await _connected(path)
+    if connected is None:
         return None
-    except OSError as error:
-        if error.errno in (errno.ENOTSOCK, errno.ENOENT):
-            return None
-        raise FatalError(f"{path}: {error.strerror}") from None
+    reader, writer = connected
     try:
         writer.write(json.dumps(request).encode() + b"\n")
         async with asyncio.timeout(timeout):
@@ -74,6 +70,47 @@ async def ask(path: Path, request: dict[str, Any], timeout: float = 30.0) -> dic
     if not reply.pop("ok"):
         raise (UsageError if reply.get("usage") else FatalError)(reply["error"])
     return reply
+
+
+async def _connected(path: Path) -> tuple[asyncio.StreamReader, asyncio.StreamWriter] | None:
+    """None: nobody listens there."""
+    try:
+        with _short(path) as short:
+            return await asyncio.open_unix_connection(short, limit=MAX_LINE)
+    except (FileNotFoundError, ConnectionRefusedError):
+        return None
+    except OSError as error:
+        if error.errno in (errno.ENOTSOCK, errno.ENOENT):
+            return None
+        raise FatalError(f"{path}: {error.strerror}") from None
+
+
+async def listens(path: Path) -> bool:
+    """Whether a crawl runs there."""
+    connected = await _connected(path)
+    if connected is not None:
+        connected[1].close()
+    return connected is not None
+
+
+async def ask_or(
+    path: Path, request: dict[str, Any], alone: Callable[[], Awaitable[dict[str, Any]]], patience: float = 5.0
+) -> dict[str, Any]:
+    """What the running crawl answers, or, where none runs, what `alone` finds in the workspace. A crawl that starts or
+    ends holds the workspace and does not answer yet, or no more: for that, `patience` in seconds."""
+    deadline = Deadline(patience)
+    while True:
+        reply = await ask(path, request)
+        if reply is not None:
+            return reply
+        try:
+            return await alone()
+        except WorkspaceBusy:
+            if deadline.passed:
+                raise WorkspaceBusy(
+                    f"a crawl holds {path.parent} and does not answer (it is starting or ending): ask again in a moment"
+                ) from None
+        await asyncio.sleep(0.1)
 
 
 class _short:

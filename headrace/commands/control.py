@@ -54,16 +54,19 @@ async def _status(settings: Settings, workspace: Workspace) -> dict[str, Any]:
     from headrace.compose import opened
     from headrace.status import as_json, status_of
 
-    if not settings.kafka:
+    async def looked() -> dict[str, Any]:
+        async with opened(settings, workspace, create=False) as parts:
+            done, scan = await parts.scanner.twice()
+            idle = 0.0 if done or not settings.kafka else await _idle(parts.scanner, scan)
+            return {"status": as_json(status_of(scan, done, running=settings.kafka, idle=idle))}
+
+    if settings.kafka:
+        reply = await looked()
+    else:
         workspace.must_exist()
-        reply = await socket.ask(workspace.socket, {"do": "status"})
-        if reply is not None:
-            found: dict[str, Any] = reply["status"]
-            return found
-    async with opened(settings, workspace, create=False) as parts:
-        done, scan = await parts.scanner.twice()
-        idle = 0.0 if done or not settings.kafka else await _idle(parts.scanner, scan)
-        return as_json(status_of(scan, done, running=settings.kafka, idle=idle))
+        reply = await socket.ask_or(workspace.socket, {"do": "status"}, looked)
+    found: dict[str, Any] = reply["status"]
+    return found
 
 
 async def _idle(scanner: "Scanner", scan: "Scan") -> float:
@@ -134,16 +137,20 @@ def stop(config: ConfigOption = None, workspace: WorkspaceOption = DEFAULT_WORKS
 async def _mode(settings: Settings, workspace: Workspace, verb: str, mode: Mode) -> None:
     from headrace.compose import opened
 
-    if not settings.kafka:
-        workspace.must_exist()
-        if await socket.ask(workspace.socket, {"do": verb}) is not None:
-            return
-        if mode == "stopping":
-            raise UsageError(f"no crawl is running in {workspace.root}")
-    async with opened(settings, workspace, create=False) as parts:
-        if parts.desired.now.revision == 0:
-            raise UsageError("no crawl was started here yet: headrace crawl URL, or headrace seed URL")
-        await parts.desired.mode(mode)
+    async def written() -> dict[str, Any]:
+        async with opened(settings, workspace, create=False) as parts:
+            if mode == "stopping" and not settings.kafka:
+                raise UsageError(f"no crawl is running in {workspace.root}")
+            if parts.desired.now.revision == 0:
+                raise UsageError("no crawl was started here yet: headrace crawl URL, or headrace seed URL")
+            await parts.desired.mode(mode)
+            return {}
+
+    if settings.kafka:
+        await written()
+        return
+    workspace.must_exist()
+    await socket.ask_or(workspace.socket, {"do": verb}, written)
 
 
 def reset(
