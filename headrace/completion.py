@@ -32,9 +32,9 @@ class Scan(Struct, frozen=True):
         if behind:
             return f"{behind[0].group} has {behind[0].end - behind[0].committed} to read of {behind[0].topic}"
         if tasks := sum(row.in_flight + row.tasks_in_flight for row in self.progress):
-            return f"{tasks} requests in flight"
+            return f"{tasks:,} request{'' if tasks == 1 else 's'} in flight"
         if waiting := sum(row.queued - row.behind_budget for row in self.progress):
-            return f"{waiting} URLs queued"
+            return f"{waiting:,} URL{'' if waiting == 1 else 's'} queued"
         return ""
 
     @property

@@ -1,12 +1,14 @@
 """`headrace explain`: asks whoever knows. A running crawl over its socket, the owning frontier on Kafka over HTTP, or
 the workspace itself where nobody runs; then the index, which knows what was answered."""
 
+import json
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from headrace import socket
+from headrace.seeding import hint
 from headrace.workspace import Workspace
 from headrace_schemas import codec
 from headrace_schemas.errors import FatalError, HeadraceError, Unavailable, UsageError
@@ -25,14 +27,22 @@ Facts = dict[str, Any]
 async def explained(settings: Settings, workspace: Workspace, url: str) -> Facts:
     from headrace_frontier.service import explainer
 
-    found, partition = explainer(settings).find(url)
+    try:
+        found, partition = explainer(settings).find(url)
+    except UsageError as error:
+        raise UsageError(f"{error}{hint(url)}") from None
     if settings.kafka:
         facts = await _from_owner(settings, workspace, found.url, partition)
     else:
         workspace.must_exist()
-        reply = await socket.ask(workspace.socket, {"do": "explain", "url": found.url})
-        facts = await _from_workspace(settings, workspace, found.url) if reply is None else reply["explained"]
-    return facts | {"answers": _answers(settings, workspace.root, found.key)}
+        reply = await socket.ask_or(
+            workspace.socket,
+            {"do": "explain", "url": found.url},
+            lambda: _from_workspace(settings, workspace, found.url),
+        )
+        facts = reply["explained"]
+    # Its key as the crawl makes it: the settings of this command need not be those of the crawl.
+    return facts | {"answers": _answers(settings, workspace.root, bytes.fromhex(facts["key"]))}
 
 
 async def here(opened: "Opened", answer: Callable[[Mapping[str, str]], Facts], url: str) -> Facts:
@@ -55,7 +65,7 @@ async def _from_workspace(settings: Settings, workspace: Workspace, url: str) ->
         backlog = max((edge.end - edge.committed for edge in behind), default=0)
         around = Around(parts.desired.now, backlog, time.time())
         facts = explaining.explain(parts.streams.peek(FRONTIER, partition), found, around)
-        return facts | {"running": False, "unread": await _unread(parts)}
+        return {"explained": facts | {"running": False, "unread": await _unread(parts)}}
 
 
 async def _from_owner(settings: Settings, workspace: Workspace, url: str, partition: int) -> Facts:
@@ -121,12 +131,13 @@ def _answers(settings: Settings, workspace: Path, key: bytes) -> Facts | None:
         "fetches": history,
         "kind": detail.kind if detail else "",
         **({name: getattr(row, name) for name in _ROW} if row else {}),
+        "metadata": json.loads(row.metadata) if row else {},
     }
 
 
-_ROW = ("timestamp", "url", "http_status", "referrer", "depth", "retries", "fetch_latency_ms", "metadata")
+_ROW = ("timestamp", "url", "http_status", "referrer", "depth", "retries", "fetch_latency_ms")
 
 
 def _fetch(row: Any) -> Facts:
-    names = ("at", "url", "attempt", "status", "outcome", "latency_ms")
+    names = ("at", "url", "kind", "attempt", "status", "outcome", "latency_ms")
     return {name: getattr(row, name) for name in names if hasattr(row, name)}

@@ -25,7 +25,7 @@ def read_seeds(given: Iterable[str], file: Path | None) -> list[str]:
         try:
             seeds[as_found(raw)] = None
         except BadUrl as error:
-            raise UsageError(f"the seed {raw!r} {where} is no http(s) URL ({error.reason}){_hint(raw)}") from None
+            raise UsageError(f"the seed {raw!r} {where} is no http(s) URL ({error.reason}){hint(raw)}") from None
     return list(seeds)
 
 
@@ -40,7 +40,8 @@ def _lines(file: Path) -> Iterator[tuple[str, str]]:
             yield line, f"in {file} line {number}"
 
 
-def _hint(raw: str) -> str:
+def hint(raw: str) -> str:
+    """Of what was typed without a scheme."""
     if ":" in raw.split("/")[0].split(".")[0]:
         return ""
     try:

@@ -47,6 +47,8 @@ class Status(Struct, frozen=True):
     """breaker | retry_after | robots | retry; empty: only its turn."""
     why: str = ""
     """Why it stands still; empty: it does not, as far as one look can tell."""
+    running: bool = True
+    """Whether a crawl is at work here; of a fleet on Kafka it is taken for granted."""
 
 
 def status_of(scan: Scan, complete: bool, *, running: bool = True, idle: float = 0.0) -> Status:
@@ -83,6 +85,7 @@ def status_of(scan: Scan, complete: bool, *, running: bool = True, idle: float =
         next_host=soonest.next_host if soonest else "",
         next_why=soonest.next_why if soonest else "",
         why="" if complete else standstill(scan, time.time(), running=running, idle=idle),
+        running=running,
     )
 
 
@@ -91,21 +94,25 @@ def standstill(scan: Scan, now: float, *, running: bool = True, idle: float = 0.
     control, rows = scan.control, scan.progress
     if control is None or control.revision == 0:
         return sentence({"for": "new"}, now)
-    if control.mode == "paused" or (running and control.mode == "stopping"):
-        return sentence({"for": control.mode}, now)
+    spent = _sum(rows, "queued") == _sum(rows, "behind_budget") > 0 and not _under_way(rows)
+    budget = sentence({"for": "budget", "limit": control.settings.max_pages}, now) if spent else ""
     if not running:
-        return sentence({"for": "not_running"}, now)
+        paused = sentence({"for": "paused"}, now) if control.mode == "paused" else ""
+        return "; ".join(filter(None, (budget, sentence({"for": "not_running"}, now), paused)))
+    if control.mode in ("paused", "stopping"):
+        return sentence({"for": control.mode}, now)
     group, behind = max(((name, lag_of(scan, "pages.fetched", name)) for name in _AFTER), key=lambda pair: pair[1])
     limit = control.settings.max_backlog
     if behind > limit:
         return f"the {group} is behind: " + sentence({"for": "backlog", "behind": behind, "limit": limit}, now)
-    if _sum(rows, "in_flight") + _sum(rows, "tasks_in_flight"):
+    if _under_way(rows):
         waiting = lag_of(scan, *TASKS)
         return f"{waiting:,} tasks wait and none was read for {idle:.0f} s: is a fetcher running?" if idle else ""
-    queued = _sum(rows, "queued")
-    if queued and queued == _sum(rows, "behind_budget"):
-        return sentence({"for": "budget", "limit": control.settings.max_pages}, now)
-    return _all_wait(rows, now) if queued else ""
+    return budget or (_all_wait(rows, now) if _sum(rows, "queued") else "")
+
+
+def _under_way(rows: tuple[Progress, ...]) -> int:
+    return _sum(rows, "in_flight") + _sum(rows, "tasks_in_flight")
 
 
 def lag_of(scan: Scan, topic: str, group: str) -> int:
@@ -114,12 +121,13 @@ def lag_of(scan: Scan, topic: str, group: str) -> int:
 
 
 def _all_wait(rows: tuple[Progress, ...], now: float) -> str:
-    """The host that is due first is the one everything waits for."""
+    """Told of the host that is due first: until then nothing is asked for."""
     soonest = min((row for row in rows if row.next_due), key=lambda row: row.next_due, default=None)
     if soonest is None or soonest.next_due <= now or not soonest.next_host:
         return ""
-    wait = {"for": soonest.next_why or "turn", "until": soonest.next_due}
-    return f"everything waits for {soonest.next_host}: {sentence(wait, now, soonest.next_host)}"
+    said = sentence({"for": soonest.next_why or "turn", "until": soonest.next_due}, now, soonest.next_host)
+    host = "" if soonest.next_host in said else f"{soonest.next_host}: "
+    return f"every host waits, the first of them for this: {host}{said}"
 
 
 def _sum(rows: tuple[Progress, ...], name: str) -> int:
@@ -135,9 +143,8 @@ def _merge(rows: tuple[Progress, ...], name: str) -> dict[str, int]:
 
 def as_lines(status: Status) -> list[str]:
     """For people."""
-    head = "complete" if status.complete else f"{status.mode}, not complete: {status.waiting_for}"
     lines = [
-        head,
+        "complete" if status.complete else _head(status),
         *([f"why: {status.why}"] if status.why else []),
         f"discovered {status.discovered:,}: fetched {status.fetched:,}, redirected {status.redirected:,}, "
         f"failed {status.failed:,}, refused {status.refused:,}, queued {status.queued:,}, "
@@ -156,6 +163,13 @@ def as_lines(status: Status) -> list[str]:
     if status.busiest:
         lines.append("longest queues: " + ", ".join(f"{host} {n:,}" for host, n in status.busiest))
     return lines
+
+
+def _head(status: Status) -> str:
+    """A crawl that was killed while it ran is not running, whatever it is meant to do."""
+    words = [status.mode] if status.running or status.mode == "paused" else []
+    words += [] if status.running else ["not running"]
+    return f"{', '.join(words)}, not complete: {status.waiting_for.removeprefix(f'{status.mode}; ')}"
 
 
 def as_json(status: Status) -> dict[str, Any]:

@@ -10,16 +10,15 @@ import typer
 from headrace.commands.options import DEFAULT_WORKSPACE, ConfigOption, SetOption, WorkspaceOption, load, start_logs
 from headrace.waiting import sentence, when
 from headrace.workspace import Workspace
+from headrace_schemas.messages import FAILURES
 
 Facts = dict[str, Any]
-_SETTLED = {
-    "fetched": "fetched",
-    "redirected": "redirected: what it leads to is a URL of its own",
-    "failed": "failed ({reason}); `headrace crawl --retry-failed` asks for it again",
-    "refused": "refused ({reason}), never requested",
-    "queued": "queued",
-    "in_flight": "in flight",
-    "unknown": "never found",
+_REFUSALS = {
+    "address": "its address is not one that may be reached (fetch.allow_private)",
+    "cap": "a cap of its host or group is reached (limits.host_pages, host_bytes, group_pages)",
+    "depth": "it is deeper than limits.max_depth",
+    "hop": "too many redirects in a row led to it",
+    "robots_disallow": "robots.txt forbids it",
 }
 
 
@@ -47,12 +46,11 @@ def as_lines(facts: Facts) -> Iterator[str]:
     """For people."""
     now = facts["at"]
     yield facts["url"]
-    state = str(facts["state"])
-    yield _line("state", _SETTLED.get(state, state).format(reason=facts.get("reason") or "no reason given"))
+    yield _line("state", _state(facts))
     yield from _found(facts)
     yield _line("scope", _scope(facts["scope"]))
     yield _line("robots", _robots(facts["robots"], now))
-    yield from _queue(facts)
+    yield from _queue(facts, now)
     yield from _answers(facts, now)
     yield from _host(facts["host"])
     yield from _next(facts, now)
@@ -62,18 +60,50 @@ def _line(title: str, text: str) -> str:
     return f"  {title:<8} {text}"
 
 
+def _state(facts: Facts) -> str:
+    state, reason, answers = str(facts["state"]), facts.get("reason") or "", facts.get("answers") or {}
+    match state:
+        case "redirected":
+            to = answers.get("metadata", {}).get("redirect_to", "")
+            return f"redirected to {to}" if to else "redirected: what it leads to is a URL of its own"
+        case "failed":
+            why = FAILURES.get(reason, "")
+            if reason == "http" and answers.get("http_status"):
+                why = f"the server answered {answers['http_status']}"
+            said = f"failed ({reason}{': ' if why else ''}{why})"
+            return f"{said}; `headrace crawl --retry-failed` asks for it again"
+        case "refused":
+            why = _REFUSALS.get(reason, "")
+            never = "" if answers.get("fetches") else ", never requested"
+            return f"refused ({reason}{': ' if why else ''}{why}){never}"
+        case "unknown" if _is_robots(facts):
+            return "no page: asked for as the robots.txt of its host"
+        case "unknown":
+            return "never found"
+    return state.replace("_", " ")
+
+
+def _is_robots(facts: Facts) -> bool:
+    """A robots.txt is a task of its own; only one that a page links to is a URL like others."""
+    fetches = (facts.get("answers") or {}).get("fetches", ())
+    return any(str(fetch["outcome"]).startswith("robots") or fetch.get("kind") == "robots" for fetch in fetches)
+
+
 def _found(facts: Facts) -> Iterator[str]:
     """While it is queued the frontier knows; later the index does."""
-    answers = facts.get("answers") or {}
-    found = facts["found"] or ({"referrer": answers["referrer"], "chain": []} if "referrer" in answers else None)
     if facts["state"] == "unknown":
         return
+    answers = facts.get("answers") or {}
+    found = facts["found"] or {
+        "referrer": answers.get("referrer", ""),
+        "chain": answers.get("metadata", {}).get("chain", []),
+    }
     depth = facts["depth"]
-    words = [f"at depth {depth}" if depth else "a seed, or as near as one"]
-    if found and found["referrer"]:
+    words = [f"at depth {depth}" if depth else "a seed"]
+    if found["referrer"]:
         words.append(f"on {found['referrer']}")
     yield _line("found", ", ".join(words))
-    if found and found["chain"]:
+    if found["chain"]:
         yield _line("", "through redirects: " + " → ".join([*found["chain"], facts["url"]]))
     elif facts["hop"]:
         yield _line("", f"through {facts['hop']} redirect{'s' if facts['hop'] > 1 else ''}")
@@ -103,26 +133,46 @@ def _robots(robots: Facts | None, now: float) -> str:
     return f"{verdict}: {robots['rule']}{delay}{maps} (answer {robots['status']} at {when(robots['fetched_at'], now)})"
 
 
-def _queue(facts: Facts) -> Iterator[str]:
+def _queue(facts: Facts, now: float) -> Iterator[str]:
     queue = facts["queue"]
     if queue is None:
         return
+    if queue["not_before"]:  # out of line: who is ahead of it there says nothing of its turn
+        yield _line("queue", f"priority {queue['priority']}, put back until {when(queue['not_before'], now)}")
+        return
     ahead = f"more than {queue['ahead']:,}" if queue["more"] else f"{queue['ahead']:,}"
-    yield _line("queue", f"priority {queue['priority']}, behind {ahead} URL{'' if ahead == '1' else 's'} of its host")
+    behind = f"behind {ahead} URL{'' if ahead == '1' else 's'}" if queue["ahead"] else "the next"
+    yield _line("queue", f"priority {queue['priority']}, {behind} of its host")
 
 
 def _answers(facts: Facts, now: float) -> Iterator[str]:
     answers = facts.get("answers") or {}
     title = "answers"
     for fetch in answers.get("fetches", ()):
-        status = fetch.get("status") or "no answer"
-        yield _line(title, f"{when(fetch['at'], now)}: {status}, {fetch['outcome']}, {fetch['latency_ms']} ms")
+        yield _line(title, f"{when(fetch['at'], now)}: {_answer(fetch)}, {fetch['latency_ms']} ms")
         title = ""
-    if answers and not answers.get("fetches"):
-        status = answers["http_status"] or "no answer"
-        yield _line(title, f"{answers['timestamp']}: {status}, {answers['kind']}, {answers['fetch_latency_ms']} ms")
+    if title and facts["state"] in ("fetched", "redirected", "failed"):
+        yield _line(title, _without_history(facts, answers))
     if facts.get("attempts"):
         yield _line("attempts", f"{facts['attempts']} failed")
+
+
+def _answer(fetch: Facts) -> str:
+    """A status says it all of an answer that was none we wanted."""
+    if fetch.get("kind") == "hop":
+        return "followed a redirect"
+    word, _, reason = str(fetch["outcome"]).partition(":")
+    return ", ".join(str(part) for part in (fetch["status"] or "no answer", word, reason) if part and part != "http")
+
+
+def _without_history(facts: Facts, answers: Facts) -> str:
+    """Of a release that kept none, of a URL that was settled without a request, or of one not stored yet."""
+    if facts.get("reason") in ("host_dead", "robots_unavailable"):
+        return "none: it was never requested"
+    if not answers:
+        return "not in the index, or not yet"
+    status = answers["http_status"] or "no answer"
+    return f"{answers['timestamp']}: {status}, {answers['kind']}, {answers['fetch_latency_ms']} ms"
 
 
 def _host(host: Facts | None) -> Iterator[str]:
@@ -130,6 +180,7 @@ def _host(host: Facts | None) -> Iterator[str]:
         yield _line("host", "nothing of this host is known")
         return
     health = "" if host["breaker"] == "closed" else f", breaker {host['breaker']}"
+    health += ", given up for this run" if host["given_up"] else ""
     yield _line(
         "host",
         f"{host['name']}: {host['fetched']:,} fetched, {host['queued']:,} queued, {host['in_flight']:,} in flight, "
@@ -141,14 +192,17 @@ def _next(facts: Facts, now: float) -> Iterator[str]:
     """Why nothing happens, the most telling first."""
     waits = facts["waits"]
     if waits and not facts["running"]:
-        waits = [{"for": "not_running"}, *(wait for wait in waits if wait["for"] not in ("stopping", "turn"))]
+        waits = [wait for wait in waits if wait["for"] not in ("stopping", "turn", "answer")]
+        at = sum(wait["for"] == "budget" for wait in waits)  # that has to be raised before going on is of any use
+        waits = sorted(waits, key=lambda wait: wait["for"] != "budget")
+        waits.insert(at, {"for": "not_running"})
     lines = [sentence(wait, now, (facts["host"] or {}).get("name", "")) for wait in waits]
     if facts["lease"]:
         lease = facts["lease"]
         lines.append(
             f"released at {when(lease['since'], now)} as fetch {lease['fetch_id']}, attempt {lease['attempt']}"
         )
-    if facts["state"] == "unknown":
+    if facts["state"] == "unknown" and not _is_robots(facts):
         allowed = facts["scope"]["allowed"]
         lines.append("it will be queued if a page links to it" if allowed else "links to it are turned away")
         if facts["unread"] and allowed:

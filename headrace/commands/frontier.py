@@ -7,8 +7,9 @@ from typing import Annotated, Any
 import typer
 
 from headrace.commands.options import DEFAULT_WORKSPACE, ConfigOption, SetOption, WorkspaceOption, load, start_logs
+from headrace.invocation import how_to
 from headrace.workspace import Workspace
-from headrace_schemas.errors import UsageError
+from headrace_schemas.errors import UsageError, WorkspaceBusy
 from headrace_schemas.settings import Settings
 
 _SHOWN = 1_000
@@ -38,7 +39,14 @@ def check(
     start_logs(settings, "human", "warning")
     if settings.kafka:
         raise UsageError("frontier check looks at the embedded log; on Kafka a state is with its owner")
-    found = asyncio.run(_checked(settings, Workspace(workspace)))
+    place = Workspace(workspace)
+    try:
+        found = asyncio.run(_checked(settings, place))
+    except WorkspaceBusy:
+        raise WorkspaceBusy(
+            f"a crawl is running in {workspace}, and what changes cannot be recounted: "
+            f"end it first (`{how_to('stop', place.root)}`)"
+        ) from None
     if as_json:
         print(json.dumps(found))
     else:
@@ -48,14 +56,18 @@ def check(
 
 
 def _print(found: dict[str, Any]) -> None:
-    head = f"{found['urls']:,} URLs, {found['hosts']:,} hosts"
+    head = f"{_count(found['urls'], 'URL')}, {_count(found['hosts'], 'host')}"
     if found["agree"]:
         print(f"{head}: all counters agree")
         return
     for line in found["differences"]:
         print(line)
     more = f" (the first {_SHOWN:,} are shown)" if found["count"] > _SHOWN else ""
-    print(f"{head}: {found['count']:,} difference{'' if found['count'] == 1 else 's'}{more}")
+    print(f"{head}: {_count(found['count'], 'difference')}{more}")
+
+
+def _count(number: int, word: str) -> str:
+    return f"{number:,} {word}{'' if number == 1 else 's'}"
 
 
 async def _checked(settings: Settings, workspace: Workspace) -> dict[str, Any]:

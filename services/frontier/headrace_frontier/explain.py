@@ -32,7 +32,7 @@ class Explainer:
 
     def explain(self, view: StateView, found: Found, around: Around) -> dict[str, Any]:
         """`view`: of the partition that `find` named. A URL never found has state "unknown"."""
-        return explained(Look(self._rules, view, found, around))
+        return {"key": found.key.hex(), **explained(Look(self._rules, view, found, around))}
 
 
 def explained(look: Look) -> dict[str, Any]:
