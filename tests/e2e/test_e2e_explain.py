@@ -24,9 +24,11 @@ from tests.e2e.scripted import ScriptedWeb, failing, moved, page, robots
 Facts = dict[str, Any]
 GOOD, LEAVE_ME, FAILING, SLOW = range(4)
 """Hosts of the web of these tests."""
-OPTIONS = ("--delay", "0", "--max-depth", "2", "--set", "retry.base=0.05", "--set", "scope.deny_hosts=127.40.0.99")
-OPTIONS += ("--set", "breaker.failures=2", "--set", "breaker.cooldown=3000")
-OPTIONS += ("--set", "fetch.read_timeout=60", "--set", "fetch.total_timeout=60")
+OPTIONS = (
+    *("--delay", "0", "--max-depth", "2", "--set", "retry.base=0.05", "--set", "scope.deny_hosts=127.40.0.99"),
+    *("--set", "breaker.failures=2", "--set", "breaker.cooldown=3000"),
+    *("--set", "fetch.read_timeout=60", "--set", "fetch.total_timeout=60"),
+)
 
 
 def scripted() -> ScriptedWeb:
