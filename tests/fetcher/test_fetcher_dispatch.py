@@ -15,6 +15,7 @@ from headrace_fetcher.trip import Answer, Trip
 from headrace_runtime.clock import Deadline, SystemClock
 from headrace_runtime.streams.seams import Record
 from headrace_schemas.messages import Control, CrawlSettings, Failed, FetchTask, Robots
+from headrace_schemas.urls import host_of
 from tests.fetcher.rig import task
 
 
@@ -33,7 +34,7 @@ class Customer:
 async def dispatching(attempt: Attempt, *, concurrency: int = 10, patience: float = 30.0) -> AsyncIterator[Dispatcher]:
     schedule: Schedule[Errand] = Schedule(concurrency=concurrency, rate=0.0, patience=patience)
     clock = SystemClock()
-    dispatcher = Dispatcher(schedule, attempt, clock, Meters(CollectorRegistry(), clock))
+    dispatcher = Dispatcher(schedule, attempt, clock, Meters(CollectorRegistry(), clock), host_of)
     dispatcher.control(Control(1, CrawlSettings()))
     running = asyncio.create_task(dispatcher.run())
     yield dispatcher

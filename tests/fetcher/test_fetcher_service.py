@@ -8,12 +8,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
+from headrace_fetcher import resolver
 from headrace_runtime.streams.seams import Lane, Send
 from headrace_schemas import codec
 from headrace_schemas.errors import TooNew
 from headrace_schemas.messages import Deferred, Failed, Fetched, FetchedPage, FetchTask, Redirected, Refused, Robots
-from tests.fetcher.hostile import Hostile, Seen, answer, hostile_server
+from headrace_schemas.settings import PolitenessSettings
+from tests.fetcher.hostile import Hostile, Reply, Seen, answer, hostile_server
 from tests.fetcher.rig import task
 from tests.fetcher.served import loopback, served
 
@@ -271,6 +274,28 @@ async def test_a_robots_redirect_waits_while_paused(server: Hostile, tmp_path: P
         await fetcher.mode("running")
         await fetcher.answered(1)
         assert isinstance(fetcher.outcomes[7], Robots)
+
+
+async def test_hops_within_a_domain_that_shares_a_clock_wait_for_it_and_are_told_as_of_it(
+    server: Hostile, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def moved(path: str, host: str) -> Reply:
+        return answer("302 Found", b"", (f"Location: {server.url(path, host)}",))
+
+    names = {"a.site.test": "127.0.3.1", "b.site.test": "127.0.3.2", "c.other.test": "127.0.3.3"}
+    monkeypatch.setattr(resolver, "_getaddrinfo", lambda host: (names[host],))
+    server.routes["/first"] = moved("/second", "b.site.test")
+    server.routes["/second"] = moved("/robots.txt", "c.other.test")
+    by_domain = replace(loopback(), politeness=PolitenessSettings(key="domain"))
+    async with served(tmp_path, settings=by_domain) as fetcher:
+        url = server.url("/first", "a.site.test")
+        await fetcher.send(task(url, host="site.test", kind="robots", delay=0.4))
+        await fetcher.answered(1)
+    assert [seen.host for seen in server.log] == ["127.0.3.1", "127.0.3.2", "127.0.3.3"]
+    assert server.log[1].at - server.log[0].at > 0.2  # half of what is owed: a stalled machine stamps late
+    (result,) = fetcher.results
+    assert [host for host, _ in result.hops] == ["site.test", "other.test"]
+    assert result.hops[0][1] < result.asked_at < result.hops[1][1]
 
 
 # ---- ending ----

@@ -21,7 +21,6 @@ from headrace_runtime.clock import Clock, Deadline
 from headrace_runtime.logs import get_logger
 from headrace_runtime.streams.seams import Record
 from headrace_schemas.messages import Control, Deferred, Failed, FetchedPage, FetchTask, Refused
-from headrace_schemas.urls import host_of
 
 log = get_logger("fetcher")
 
@@ -73,9 +72,9 @@ class Dispatcher:
         attempt: Attempt,
         clock: Clock,
         meters: Meters,
-        key_of: Callable[[str], str] = host_of,
+        key_of: Callable[[str], str],
     ) -> None:
-        """`key_of`: URL → politeness key."""
+        """`key_of`: URL → politeness key, as tasks name their hosts."""
         self.schedule, self._key_of = schedule, key_of
         self._attempt, self._clock, self._meters = attempt, clock, meters
         self._under_way: dict[asyncio.Task[None], Job[Errand]] = {}

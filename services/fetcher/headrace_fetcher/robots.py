@@ -19,7 +19,7 @@ from headrace_fetcher.headers import retry_after
 from headrace_fetcher.trip import Answer, Trip
 from headrace_runtime.clock import Clock
 from headrace_schemas.messages import Failed, FetchTask, Outcome, Robots
-from headrace_schemas.urls import BadUrl, as_found, host_of
+from headrace_schemas.urls import BadUrl, as_found
 
 HOPS = 5
 TEXT = 500 * 1024  # bytes: what RFC 9309 section 2.5 asks to be parsed at the least
@@ -29,8 +29,11 @@ Hold = Callable[[str], Awaitable[None]]
 
 
 class RobotsFetcher:
-    def __init__(self, client: Client, clock: Clock, *, total_timeout: float, max_bytes: int) -> None:
-        self._client, self._clock = client, clock
+    def __init__(
+        self, client: Client, clock: Clock, key_of: Callable[[str], str], *, total_timeout: float, max_bytes: int
+    ) -> None:
+        """`key_of`: URL → politeness key, as tasks name their hosts."""
+        self._client, self._clock, self._key_of = client, clock, key_of
         self._total_timeout, self._max_bytes = total_timeout, max_bytes
 
     async def fetch(self, task: FetchTask, trip: Trip, hold: Hold) -> Answer:
@@ -45,7 +48,7 @@ class RobotsFetcher:
         for hop in range(HOPS + 1):
             outcome, target = await self._hop(url, trip, hop)
             if at := trip.asked_at(outcome, self._clock):
-                trip.hops.append((task.host if host_of(url) == host_of(task.url) else host_of(url), at))
+                trip.hops.append((self._key_of(url), at))
             if not target:
                 return outcome
             url = target

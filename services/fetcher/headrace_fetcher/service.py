@@ -31,7 +31,7 @@ from headrace_runtime.streams.seams import Lane
 from headrace_schemas.messages import FetchTask
 from headrace_schemas.settings import Settings
 from headrace_schemas.topics import inputs_of
-from headrace_schemas.urls import Canonicaliser
+from headrace_schemas.urls import Canonicaliser, Partitioner
 
 WIDTH = 2_048  # tasks a lane may have taken on and not done
 
@@ -53,7 +53,8 @@ def build(settings: Settings, parts: Parts) -> Service:
         max_bytes=fetch.max_bytes,
         min_rate=fetch.min_rate,
     )
-    robots = RobotsFetcher(client, clock, total_timeout=fetch.total_timeout, max_bytes=fetch.max_bytes)
+    key_of = Partitioner(settings.partitions, settings.politeness.key).politeness_key
+    robots = RobotsFetcher(client, clock, key_of, total_timeout=fetch.total_timeout, max_bytes=fetch.max_bytes)
 
     async def attempt(task: FetchTask, trip: Trip, hold: Hold) -> Answer:
         if task.kind == "robots":
@@ -64,7 +65,7 @@ def build(settings: Settings, parts: Parts) -> Service:
     schedule: Schedule[Errand] = Schedule(
         concurrency=limits.concurrency, rate=limits.rate, patience=fetch.total_timeout
     )
-    dispatcher = Dispatcher(schedule, attempt, clock, meters)
+    dispatcher = Dispatcher(schedule, attempt, clock, meters, key_of)
     replies = Replies(lambda: parts.control.now.revision)
 
     def worker(lane: Lane, desk: Desk) -> LaneWorker:
