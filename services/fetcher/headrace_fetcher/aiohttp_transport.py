@@ -8,6 +8,7 @@ import asyncio
 import socket
 import ssl
 from collections.abc import AsyncIterator
+from functools import lru_cache
 from typing import Any
 from weakref import WeakSet
 
@@ -45,12 +46,14 @@ class AiohttpTransport(httpx.AsyncBaseTransport):
         self._kept = Kept(clock, idle)
         self._seen: WeakSet[Any] = WeakSet()  # connections that have carried a request
         self._session: aiohttp.ClientSession | None = None
+        self._origin = lru_cache(maxsize=8_192)(URL)
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         session = self._session or self._open()
         origin = str(request.url)
         target: bytes = request.extensions["target"]
-        url = URL(origin[:-1] + target.decode("ascii"), encoded=True)
+        # All of the target as a path: what is not parsed for each page costs nothing, and cannot be changed.
+        url = self._origin(origin).with_path(target.decode("ascii"), encoded=True)
         headers = [(name.decode("ascii"), value.decode("latin-1")) for name, value in request.headers.raw]
         if self._kept.crowded(origin):
             headers.append(("Connection", "close"))
