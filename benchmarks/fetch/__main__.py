@@ -15,6 +15,7 @@ from headrace_schemas.settings import FetchSettings
 Case = Callable[[Bench, Sizes, Iterable[str]], list[Figure]]
 CASES: dict[str, Case] = {
     "scrapy": cases.against_scrapy,
+    "small": cases.small,
     "hosts": cases.hosts,
     "polite": cases.polite,
     "slow": cases.slow,
@@ -55,7 +56,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="benchmarks.fetch")
     parser.add_argument("cases", nargs="*", metavar="CASE", help=f"of {', '.join(CASES)} (default: all)")
     parser.add_argument("--peers", type=Path, help="Python that has Scrapy; without, nothing is compared with it")
-    parser.add_argument("--clients", nargs="+", choices=CLIENTS, help="default: all beside Scrapy, else one")
+    parser.add_argument("--clients", nargs="+", choices=CLIENTS, help="default: all where they are compared, else one")
     parser.add_argument("--rounds", type=int, default=3, help="of which the median is taken")
     parser.add_argument("--pages", type=int, default=2_000, help="of each run")
     parser.add_argument("--json", type=Path, help="write the figures there too")
@@ -67,7 +68,7 @@ def _parser() -> argparse.ArgumentParser:
 def _clients(options: argparse.Namespace, case: str) -> tuple[str, ...]:
     if options.clients:
         return tuple(options.clients)
-    return CLIENTS if case == "scrapy" else (FetchSettings().client,)
+    return CLIENTS if case in ("scrapy", "small") else (FetchSettings().client,)
 
 
 if __name__ == "__main__":

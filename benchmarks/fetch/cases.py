@@ -11,6 +11,8 @@ from benchmarks.fetch.order import Spent
 from benchmarks.figures import Figure
 from benchmarks.web import log
 from benchmarks.web.running import RunningWeb
+from benchmarks.web.spec import WebSpec
+from headrace_schemas.settings import FetchSettings
 
 LINES = {
     "plain": {},
@@ -19,7 +21,10 @@ LINES = {
 }
 """How pages travel → the web's settings for that."""
 SCRAPY = ("default", "bare", "aiohttp", "engine")
+BARS = {"Scrapy engine": ">= 5", "Scrapy default": ">= 5", "Scrapy bare": ""}
+"""Whom our clients are held against; the bars are for the one that is used where nothing is set."""
 UNIT = "pages per CPU-s"
+SMALL = WebSpec(size=3_000, spread=0.2, cross=0)
 
 
 class Sizes(Struct, frozen=True, kw_only=True):
@@ -49,25 +54,34 @@ def against_scrapy(bench: Bench, sizes: Sizes, clients: Iterable[str]) -> list[F
             urls = page_urls(web, range(sizes.hosts), each)
             runs = {client: _with(bench, web, client, urls, line) for client in clients}
             if bench.peers:
-                kinds = SCRAPY if line == "plain" else SCRAPY[:-1]
-                runs |= {f"Scrapy {kind}": _peer(bench, web, kind, urls) for kind in kinds}
+                runs |= {f"Scrapy {kind}": _peer(bench, web, kind, urls) for kind in SCRAPY}
             found = _rounds(runs, sizes.rounds)
-        figures += _compared(line, found, bench.version() if bench.peers else "")
+        figures += compared(line, found, bench.version() if bench.peers else "")
     return figures
 
 
-def _compared(line: str, found: dict[str, list[Spent]], version: str) -> list[Figure]:
+def compared(line: str, found: dict[str, list[Spent]], version: str) -> list[Figure]:
+    """`found`: the runs of our clients, and of "Scrapy KIND"."""
     rates = {name: 1 / median(spent.per_page for spent in runs) for name, runs in found.items()}
     figures = [
         Figure(line, name.replace("Scrapy", f"Scrapy {version}"), rate, UNIT, note=_range(found[name]))
         for name, rate in rates.items()
     ]
-    for peer in ("Scrapy default", "Scrapy bare"):
-        bar = ">= 5" if peer == "Scrapy default" else ""
+    for peer in BARS:
         for name, rate in rates.items():
             if peer in rates and not name.startswith("Scrapy"):
+                bar = BARS[peer] if name == FetchSettings().client else ""
                 figures.append(Figure(line, f"{name} / {peer}", rate / rates[peer], "×", bar))
     return figures
+
+
+def small(bench: Bench, sizes: Sizes, clients: Iterable[str]) -> list[Figure]:
+    """Pages with so little in them that what they cost is what we spend on any page."""
+    each = max(1, 2 * sizes.pages // sizes.hosts)
+    with bench.web(replace(SMALL, hosts=sizes.hosts, pages=each + 1)) as web:
+        urls = page_urls(web, range(sizes.hosts), each)
+        found = _rounds({client: _with(bench, web, client, urls, "small") for client in clients}, sizes.rounds)
+    return compared("pages of 3 KB", found, "")
 
 
 def hosts(bench: Bench, sizes: Sizes, clients: Iterable[str]) -> list[Figure]:

@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 
 from benchmarks.fetch.bench import PAGES, Bench, Failed, page_urls
+from benchmarks.fetch.cases import compared
+from benchmarks.fetch.order import Spent
 
 ROOT = Path(__file__).parents[2]
 
@@ -19,10 +21,24 @@ def test_every_case_gives_its_figures(tmp_path: Path) -> None:
     subprocess.run([*command, str(tmp_path / "figures.json")], cwd=ROOT, check=True, capture_output=True)
     figures = json.loads((tmp_path / "figures.json").read_text())["figures"]
     assert {figure["group"] for figure in figures} == {
-        *("plain", "TLS, kept alive", "TLS, new connections", "hosts"),
+        *("plain", "TLS, kept alive", "TLS, new connections", "pages of 3 KB", "hosts"),
         *("4 hosts at 0.3 s", "5 s and dripping hosts"),
     }
     assert all(figure["value"] > 0 for figure in figures if figure["unit"] in ("pages per CPU-s", "pages/s"))
+
+
+def test_the_default_client_alone_is_held_to_five_times_scrapy_with_and_without_its_engine() -> None:
+    costs = {"aiohttp": 1.0, "httpx": 2.0, "Scrapy default": 4.0, "Scrapy bare": 3.0, "Scrapy engine": 6.0}
+    found = {name: [Spent(cpu * 10, 1.0, {"200": 10}, 0)] for name, cpu in costs.items()}
+    ratios = {f.case: (f.value, f.verdict) for f in compared("plain", found, "2.13") if f.unit == "×"}
+    assert ratios == {
+        "aiohttp / Scrapy engine": (6.0, "ok"),
+        "aiohttp / Scrapy default": (4.0, "MISSED"),
+        "aiohttp / Scrapy bare": (3.0, ""),
+        "httpx / Scrapy engine": (3.0, ""),
+        "httpx / Scrapy default": (2.0, ""),
+        "httpx / Scrapy bare": (1.5, ""),
+    }
 
 
 def test_an_unknown_case_is_named() -> None:
