@@ -35,6 +35,7 @@ from headrace_schemas import codec
 from headrace_schemas.errors import Poison
 from headrace_schemas.messages import (
     BudgetGrant,
+    BudgetMessage,
     BudgetRequest,
     BudgetReturn,
     DiscoveredLinks,
@@ -45,7 +46,7 @@ from headrace_schemas.topics import FRONTIER
 from headrace_schemas.urls import Partitioner
 
 log = logging.getLogger(__name__)
-Message = DiscoveredLinks | FetchResult | BudgetRequest | BudgetGrant | BudgetReturn
+Message = DiscoveredLinks | FetchResult | BudgetMessage
 
 
 class Wiring(Struct, frozen=True):
@@ -93,8 +94,14 @@ class FrontierHandler:
 
     def handle(self, records: Sequence[Record], unit: Unit, now: float) -> float | None:
         turn = self._begin(unit, now)
+        links: list[DiscoveredLinks] = []
         for record in records:
-            self._one(record, turn)
+            message = self._read(record, turn)
+            if isinstance(message, DiscoveredLinks):
+                links.append(message)
+            elif message is not None:
+                self._one(message, record, turn)
+        self._ingest.links(links, turn)  # between topics there is no order to keep
         self._release_lost(turn)
         released = self._counters.released
         control = turn.control
@@ -130,15 +137,16 @@ class FrontierHandler:
         self._budget.begin(turn)
         return turn
 
-    def _one(self, record: Record, turn: Turn) -> None:
+    def _read(self, record: Record, turn: Turn) -> Message | None:
         try:
             message: Message = read(record)
         except Poison as why:
             turn.unit.send(bury(record, FRONTIER, why, turn.now))
-            return
+            return None
+        return message
+
+    def _one(self, message: FetchResult | BudgetMessage, record: Record, turn: Turn) -> None:
         match message:
-            case DiscoveredLinks():
-                self._ingest.links(message, turn)
             case FetchResult():
                 self._settle.result(message, turn)
             case BudgetRequest() | BudgetGrant() | BudgetReturn():

@@ -1,6 +1,6 @@
 """Links → known URLs. Exact dedupe, then policy, then a place in the queue of the host."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from headrace_frontier.caps import Caps
@@ -13,9 +13,10 @@ from headrace_frontier.seen import Entry, nothing_new, seen_key, unpack
 from headrace_frontier.tuning import Tuning
 from headrace_frontier.turn import Turn
 from headrace_schemas.messages import DiscoveredLinks, Link, State
-from headrace_schemas.urls import Partitioner, host_of, origin_of, registrable_domain
+from headrace_schemas.urls import Partitioner, origin_of
 
 _KEY = 16
+_CACHED = 20_000
 
 
 class Judgement(NamedTuple):
@@ -29,16 +30,21 @@ class Ingest:
     def __init__(self, ledger: Ledger, origins: Origins, caps: Caps, partitioner: Partitioner, tuning: Tuning) -> None:
         self._ledger, self._origins, self._caps, self._tuning = ledger, origins, caps, tuning
         self._partitioner = partitioner
+        self._names: dict[str, str] = {}
+        """Host and port → politeness key; empty where that is in another partition."""
 
-    def links(self, message: DiscoveredLinks, turn: Turn) -> None:
-        wanted = [(link, name) for link in message.links if (name := self._wanted(link, turn))]
+    def links(self, messages: Iterable[DiscoveredLinks], turn: Turn) -> None:
+        """All of a unit together: keys looked up by the thousand cost a quarter less than by the page."""
+        wanted = [(link, name) for message in messages for link in message.links if (name := self._wanted(link, turn))]
         pending = list(self._unsettled(wanted, turn))
         self._ledger.hosts.fetch(turn.unit, {name for _, name, _ in pending})
         self._origins.fetch(turn.unit, {origin_of(link.url) for link, _, _ in pending})
         done: set[bytes] = set()
         for link, name, raw in pending:
-            if link.key in done:  # twice in one message: what was read of it is out of date
+            if link.key in done:  # twice in one unit: what was read of it is out of date
                 raw = turn.unit.get([seen_key(link.key)])[0]
+                if raw is not None and nothing_new(raw, link.depth, link.again):
+                    continue
             done.add(link.key)
             host = self._ledger.hosts.get(turn.unit, name)
             if raw is None:
@@ -48,19 +54,26 @@ class Ingest:
 
     def _wanted(self, link: Link, turn: Turn) -> str | None:
         """The politeness key of a link that static policy lets in. The others are counted and forgotten."""
-        verdict = turn.policy.static(link.url)
+        verdict, authority = turn.policy.read(link.url)
         if not verdict.allowed:
             self._ledger.counters.reject(verdict.reason)
             return None
         if len(link.key) != _KEY or link.depth < 0 or link.hop < 0:
             self._ledger.counters.reject("malformed")
             return None
-        many = self._partitioner.partitions > 1
-        if many and self._partitioner.partition(link.url) != self._ledger.partition:
+        name = self._names.get(authority)
+        if name is None:
+            name = self._name(authority, link.url)
+        if not name:
             self._ledger.counters.reject("misrouted")  # taken here, its host would have two clocks
-            return None
-        host = host_of(link.url)
-        return registrable_domain(host) if self._partitioner.by == "domain" else host
+        return name
+
+    def _name(self, authority: str, url: str) -> str:
+        if len(self._names) >= _CACHED:
+            self._names.clear()
+        ours = self._partitioner.partition(url) == self._ledger.partition
+        name = self._names[authority] = self._partitioner.politeness_key(url) if ours else ""
+        return name
 
     def _unsettled(self, wanted: list[tuple[Link, str]], turn: Turn) -> Iterator[tuple[Link, str, bytes | None]]:
         raws = turn.unit.get([seen_key(link.key) for link, _ in wanted])

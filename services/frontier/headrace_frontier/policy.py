@@ -55,6 +55,7 @@ class Policy:
         self._deny, self._allow = Patterns(settings.scope_deny), Patterns(settings.scope_allow)
         self._denials = [Verdict(False, f"scope.deny has {text}", "denied_pattern") for text in self._deny.texts]
         self._grants = [*(Verdict(True, f"scope.allow has {text}") for text in self._allow.texts), _NOT_LISTED]
+        self._patterned = bool(self._deny or self._allow)
         self._types = PageTypes(settings)
         self._listings = Patterns(settings.low_priority)
         self._polite = {rule.host: (rule.delay, rule.connections) for rule in map(polite_host, settings.polite_hosts)}
@@ -69,15 +70,21 @@ class Policy:
 
     def static(self, url: str) -> Verdict:
         """What the URL is: scheme, length, host, patterns."""
+        return self.read(url)[0]
+
+    def read(self, url: str) -> tuple[Verdict, str]:
+        """`static`, and the host and port that it met on the way."""
         if not url.startswith(("http://", "https://")):
-            return _NO_HTTP
+            return _NO_HTTP, ""
         if len(url) > MAX_URL:
-            return _TOO_LONG
+            return _TOO_LONG, ""
         start = 7 if url[4] == ":" else 8
         end = url.find("/", start)
-        verdict = self.host(url[start:] if end < 0 else url[start:end])
-        if not verdict.allowed:
-            return verdict
+        authority = url[start:] if end < 0 else url[start:end]
+        verdict = self._authorities.get(authority) or self.host(authority)
+        return (self._by_pattern(url, verdict) if self._patterned and verdict.allowed else verdict), authority
+
+    def _by_pattern(self, url: str, verdict: Verdict) -> Verdict:
         if self._denials and (number := self._deny.first(url)) < len(self._denials):
             return self._denials[number]
         return self._grants[self._allow.first(url)] if self._allow else verdict
