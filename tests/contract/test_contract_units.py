@@ -1,9 +1,12 @@
 """A unit of work becomes true as a whole, and its sends in their order."""
 
 import tracemalloc
+from collections.abc import Sequence
 
 import pytest
 
+from headrace_runtime.clock import SystemClock
+from headrace_runtime.streams.loops import run_serial
 from headrace_runtime.streams.poison import bury
 from headrace_runtime.streams.seams import Lane, Record, Send, Streams, Unit
 from headrace_schemas import codec
@@ -38,6 +41,34 @@ async def test_state_outputs_and_offsets_are_there_together_for_the_next_owner(e
         sums = await read(streams, "fetcher", [TASKS], 100)
 
     assert int(sums[-1].value) == 2 * sum(range(51))
+
+
+async def test_large_records_are_handled_a_few_at_a_time_so_that_nobody_else_waits_for_long(streams: Streams) -> None:
+    class Counting:
+        def __init__(self, lane: Lane) -> None:
+            self.lane = lane
+
+        def handle(self, records: Sequence[Record], unit: Unit, now: float) -> float | None:
+            if records:
+                units.append([int(record.value[:1]) for record in records])
+                unit.put(b"last", records[-1].value[:1])
+            return None
+
+        def committed(self) -> None:
+            states.append(self.lane.state.get([b"last"])[0])
+
+    units: list[list[int]] = []
+    states: list[bytes | None] = []
+    await streams.publish([Send(LINKS, 0, b"%d" % number + bytes(400_000)) for number in range(7)])
+
+    async def serve(lane: Lane) -> None:
+        await run_serial(lane, Counting(lane), SystemClock())
+
+    async with serving(streams, "frontier", [LINKS], serve, stateful=True):
+        await until_read(streams, [(LINKS, "frontier")])
+    assert [number for unit in units for number in unit] == list(range(7))
+    assert max(map(len, units)) <= 3
+    assert states == [b"%d" % unit[-1] for unit in units], "each is true before the next one is begun"
 
 
 async def test_a_unit_that_cannot_be_written_leaves_nothing_behind(streams: Streams) -> None:
