@@ -14,8 +14,8 @@ from headrace_schemas.messages import FAILURES
 
 Facts = dict[str, Any]
 _REFUSALS = {
-    "address": "its address is not one that may be reached (fetch.allow_private)",
-    "cap": "a cap of its host or group is reached (limits.host_pages, host_bytes, group_pages)",
+    "address": "its address is not one that may be reached, see fetch.allow_private",
+    "cap": "a cap of its host or group is reached: limits.host_pages, host_bytes or group_pages",
     "depth": "it is deeper than limits.max_depth",
     "hop": "too many redirects in a row led to it",
     "robots_disallow": "robots.txt forbids it",
@@ -203,9 +203,21 @@ def _next(facts: Facts, now: float) -> Iterator[str]:
             f"released at {when(lease['since'], now)} as fetch {lease['fetch_id']}, attempt {lease['attempt']}"
         )
     if facts["state"] == "unknown" and not _is_robots(facts):
-        allowed = facts["scope"]["allowed"]
-        lines.append("it will be queued if a page links to it" if allowed else "links to it are turned away")
-        if facts["unread"] and allowed:
+        lines.append(_if_found(facts))
+        if facts["unread"] and facts["scope"]["allowed"]:
             lines.append(f"{facts['unread']:,} batches of links are not yet read: it may be in one of them")
     for number, text in enumerate(lines):
         yield _line("" if number else "next", text)
+
+
+def _if_found(facts: Facts) -> str:
+    """What would become of a URL that was never found."""
+    if not facts["scope"]["allowed"]:
+        return "links to it are turned away"
+    robots, host = facts["robots"] or {}, facts["host"] or {}
+    if robots.get("known") and not robots["allowed"]:
+        return "it will be refused if a page links to it: robots.txt forbids it"
+    given_up = host.get("given_up") or robots.get("standing") in ("unavailable", "forbidden")
+    if given_up and facts["completed_run"] != facts["current_run"]:  # a run that comes after asks again
+        return "it will be settled unfetched if a page links to it: its host is given up for this run"
+    return "it will be queued if a page links to it"

@@ -70,12 +70,15 @@ class Asked(Crawler):
         return found
 
     def await_figures(self, **figures: int) -> None:
-        """Of `headrace status`, which is refused as long as there is no workspace."""
+        """Of `headrace status`, which is refused as long as there is no workspace; and the index is up to date."""
         end = time.monotonic() + 60
-        while (done := self.run("status", "--json")).returncode or not figures.items() <= json.loads(
-            done.stdout
-        ).items():
-            assert time.monotonic() < end, (figures, done.stdout, done.stderr, self.tail())
+        while not self.stands_at(figures):
+            assert time.monotonic() < end, (figures, self.run("status").stdout, self.tail())
+
+    def stands_at(self, figures: dict[str, int]) -> bool:
+        done = self.run("status", "--json")
+        status = json.loads(done.stdout) if done.returncode == 0 else {"lag": []}
+        return figures.items() <= status.items() and not any(name.startswith("storer") for name in status["lag"])
 
     def waits(self, url: str) -> list[str]:
         return [wait["for"] for wait in self.facts(url)["waits"]]
@@ -146,6 +149,8 @@ def while_it_runs(asked: Asked, web: ScriptedWeb) -> None:
     assert line(out, "next") == "links to it are turned away"
     never = asked.explain(web.url("/never"))
     assert (line(never, "state"), line(never, "next")) == ("never found", "it will be queued if a page links to it")
+    forbidden = asked.explain(web.url("/private/never"))
+    assert line(forbidden, "next") == "it will be refused if a page links to it: robots.txt forbids it"
     assert line(asked.explain(web.url("/robots.txt")), "state") == "no page: asked for as the robots.txt of its host"
 
     last = asked.explain(web.url("/3", LEAVE_ME))

@@ -42,7 +42,12 @@ def crawled(running: Fleet, web: ScriptedWeb) -> None:
     assert running.crawler.run("seed", *(web.url("/", host) for host in range(HOSTS))).returncode == 0
     until(lambda: running.crawler.status()["fetched"] == HOSTS, 90, running.logs())
     busy = {web.url("/busy", host) for host in range(HOSTS)}
-    until(lambda: busy <= set(web.asked) and running.crawler.status()["in_flight"] == 0, 90, running.logs())
+    until(lambda: busy <= set(web.asked) and stored(running.crawler.status()), 90, running.logs())
+
+
+def stored(status: dict[str, Any]) -> bool:
+    """All answers are settled, and in the index."""
+    return status["in_flight"] == 0 and not any(name.startswith("storer") for name in status["lag"])
 
 
 def test_the_owner_of_a_partition_is_asked_and_after_its_death_the_one_that_took_over(
