@@ -12,7 +12,7 @@ import zstandard
 from headrace_fetcher.pyreqwest_transport import PyreqwestTransport
 from headrace_schemas.messages import Failed, Fetched, FetchedPage, NotModified, Redirected, Refused, Robots
 from headrace_schemas.urls import Canonicaliser
-from tests.fetcher.hostile import PAGE, Hostile, bomb, hostile_server, html, raw
+from tests.fetcher.hostile import PAGE, Hostile, Seen, answer, bomb, hostile_server, html, raw
 from tests.fetcher.rig import CLIENTS, Rig, rig
 
 
@@ -285,6 +285,24 @@ async def test_a_request_without_an_answer_was_written_at_no_known_time(
     await fetcher.fetch(server.url(path))
     assert fetcher.trip.written is None
     assert fetcher.trip.asked
+
+
+async def test_a_host_has_as_many_requests_under_way_as_are_begun(server: Hostile, fetcher: Rig) -> None:
+    """How many that may be is the schedule's to say (`politeness.hosts`, connections=N); a client has no say in it."""
+    gate = asyncio.Event()
+
+    async def held(writer: asyncio.StreamWriter, seen: Seen) -> bool | None:
+        await gate.wait()
+        return await answer()(writer, seen)
+
+    server.routes["/held"] = held
+    asking = [asyncio.create_task(fetcher.fetch(server.url("/held"))) for _ in range(4)]
+    async with asyncio.timeout(2.5):  # less than a client's patience with its own pool
+        while server.open < 4:
+            await asyncio.sleep(0.01)
+    gate.set()
+    for one in asking:
+        page_of(await one)
 
 
 async def test_a_connection_is_used_again(server: Hostile, fetcher: Rig) -> None:

@@ -81,7 +81,6 @@ class AiohttpTransport(httpx.AsyncBaseTransport):
             ssl=self._ssl,
             use_dns_cache=False,  # the resolver has its own, shared by both clients
             limit=0,  # the schedule counts requests; a second gate here would only delay them unseen
-            limit_per_host=2,
             keepalive_timeout=KEEP_ALIVE,
         )
         self._session = aiohttp.ClientSession(

@@ -108,7 +108,7 @@ class PerHostTransport(httpx.AsyncBaseTransport):
     def _pool(self, origin: str) -> _Pool:
         pool = self._pools.get(origin)
         if pool is None:
-            limits = httpx.Limits(max_connections=2, max_keepalive_connections=1, keepalive_expiry=KEEP_ALIVE)
+            limits = httpx.Limits(max_connections=None, max_keepalive_connections=1, keepalive_expiry=KEEP_ALIVE)
             pool = _Pool(httpx.AsyncHTTPTransport(verify=self._ssl, trust_env=False, limits=limits))
             self._pools[origin] = pool
         self._pools.move_to_end(origin)
