@@ -139,7 +139,7 @@ class PageFetcher:
     ) -> bytes:
         headers, limit = trip.headers, min(self._max_bytes, task.max_bytes or self._max_bytes)
         try:
-            if headers.length is not None and headers.length > limit:
+            if (announced := headers.length) is not None and announced > limit:
                 raise BodyTooLarge(limit)
             decoder = Decoder(headers.joined(b"content-encoding"), limit)
             pace = Pace(self._clock, self._min_rate)
