@@ -41,14 +41,14 @@ class Rig:
     trip: Trip
     """Of the last fetch."""
     held: list[str]
-    """URLs that robots hops waited for their turn at."""
+    """URLs of further requests of the same attempt, which waited for their turn."""
 
     async def fetch(self, url: str, **more: Any) -> Answer:
         self.trip = Trip(SystemClock().monotonic())
         wanted = task(url, **more)
         if wanted.kind == "robots":
             return await self.robots.fetch(wanted, self.trip, self._hold)
-        return await self.pages.fetch(wanted, self.trip)
+        return await self.pages.fetch(wanted, self.trip, self._hold)
 
     async def _hold(self, url: str) -> None:
         self.held.append(url)

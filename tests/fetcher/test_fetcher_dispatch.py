@@ -9,9 +9,8 @@ from prometheus_client import CollectorRegistry
 
 from headrace_fetcher.dispatch import Attempt, Dispatcher, Errand
 from headrace_fetcher.meters import Meters
-from headrace_fetcher.robots import Hold
 from headrace_fetcher.schedule import Schedule
-from headrace_fetcher.trip import Answer, Trip
+from headrace_fetcher.trip import Answer, Hold, Trip
 from headrace_runtime.clock import Deadline, SystemClock
 from headrace_runtime.streams.seams import Record
 from headrace_schemas.messages import Control, CrawlSettings, Failed, FetchTask, Robots

@@ -86,7 +86,7 @@ async def test_what_follows_the_announced_length_is_not_part_of_the_page(server:
         assert isinstance((await fetcher.fetch(server.url("/", "localhost"))).page, FetchedPage)
 
 
-async def test_a_reused_connection_that_is_hung_up_on_is_asked_once_more_at_the_most(
+async def test_what_met_a_reused_connection_that_is_hung_up_on_is_asked_once_more_at_the_most_and_in_its_turn(
     server: Hostile, fetcher: Rig
 ) -> None:
     first: set[int] = set()
@@ -101,6 +101,9 @@ async def test_a_reused_connection_that_is_hung_up_on_is_asked_once_more_at_the_
     url = server.url("/once", "localhost")
     assert isinstance((await fetcher.fetch(url)).page, FetchedPage)
     before = len(server.log)
-    outcome = (await fetcher.fetch(url)).outcome
-    assert isinstance(outcome, Fetched | Failed)
-    assert len(server.log) - before <= 2
+    answer = await fetcher.fetch(url)
+    assert isinstance(answer.outcome, Fetched | Failed)
+    asked = len(server.log) - before
+    assert asked <= 2
+    assert fetcher.held == [url] * (asked - 1)
+    assert [host for host, _ in answer.figures.hops] == ["localhost"] * (asked - 1), "and both are told"

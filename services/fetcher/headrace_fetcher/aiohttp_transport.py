@@ -17,7 +17,7 @@ import httpx
 from aiohttp.abc import AbstractResolver, ResolveResult
 from yarl import URL
 
-from headrace_fetcher.faults import TransportFault
+from headrace_fetcher.faults import TransportFault, WentStale
 from headrace_fetcher.resolver import Resolver
 from headrace_fetcher.transport import KEEP_ALIVE, Kept
 from headrace_fetcher.vetting import Vetting
@@ -100,8 +100,8 @@ class AiohttpTransport(httpx.AsyncBaseTransport):
     async def _watch(
         self, request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType
     ) -> aiohttp.ClientResponse:
-        """Lets aiohttp repeat a request only where the connection had been used before and may have gone stale. Left
-        alone it repeats on a fresh one too, which asks a host that hangs up on us twice, without a delay."""
+        """Keeps aiohttp from repeating a request by itself, without a delay: a server that hangs up on us would see two
+        at once."""
         assert isinstance(request, _Request)
         request.clock, request.seen, request.begun = self._clock, self._seen, self._clock.monotonic()
         try:
@@ -109,9 +109,8 @@ class AiohttpTransport(httpx.AsyncBaseTransport):
         except aiohttp.ClientConnectorError:
             raise
         except (aiohttp.ClientOSError, aiohttp.ServerDisconnectedError) as error:
-            if request.reused:
-                raise
-            raise _HungUp(str(error) or type(error).__name__) from error
+            kind = _Stale if request.reused else _HungUp
+            raise kind(str(error) or type(error).__name__) from error
 
     def _socket(self, info: Any) -> socket.socket:
         family, kind, protocol, _, address = info
@@ -120,7 +119,11 @@ class AiohttpTransport(httpx.AsyncBaseTransport):
 
 
 class _HungUp(aiohttp.ClientError):
-    """A fresh connection was closed before an answer: not an error that aiohttp repeats by itself."""
+    """The connection was closed before an answer: not an error that aiohttp repeats by itself."""
+
+
+class _Stale(_HungUp):
+    """And it had been used before."""
 
 
 class _Answer(aiohttp.ClientResponse):
@@ -229,6 +232,8 @@ def translate(error: Exception) -> TransportFault:
             return TransportFault("connect", text)
         case aiohttp.InvalidURL():
             return TransportFault("protocol", f"a URL that cannot be asked for: {text}", retriable=False)
+        case _Stale():
+            return WentStale(text)
         case aiohttp.ClientResponseError() if _too_long(error):
             return TransportFault("headers", text, retriable=False)
         case aiohttp.ClientResponseError():

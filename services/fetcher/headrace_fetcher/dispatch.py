@@ -14,9 +14,8 @@ from typing import Protocol
 
 from headrace_fetcher.host_clock import Job, Sighting
 from headrace_fetcher.meters import Meters
-from headrace_fetcher.robots import Hold
 from headrace_fetcher.schedule import Schedule
-from headrace_fetcher.trip import Answer, Trip
+from headrace_fetcher.trip import Answer, Hold, Trip
 from headrace_runtime.clock import Clock, Deadline
 from headrace_runtime.logs import get_logger
 from headrace_runtime.streams.seams import Record
@@ -198,7 +197,7 @@ class Dispatcher:
         try:
             answer = await self._attempt(job.item.task, trip, partial(self._next_turn, job.item, way))
         except _NotInTime:
-            detail = "the host of its redirect was not free in time"
+            detail = "the host was not free in time for its next request"
             answer = Answer(Failed("timeout", trip.status, True, detail=detail))
         except Exception as error:
             answer = _crashed(job, error)
@@ -216,7 +215,8 @@ class Dispatcher:
         way.turn = asyncio.get_running_loop().create_future()
         if self.schedule.has(errand.customer):
             again = Errand(errand.customer, errand.record, errand.task, way)
-            job = Job(errand.customer, self._key_of(url), errand.task.delay, again)
+            host, task = self._key_of(url), errand.task
+            job = Job(errand.customer, host, task.delay, again, task.connections if host == task.host else 1)
             self.schedule.add(job, self._clock.monotonic(), first=True)
         else:
             way.turn.cancel()  # the lane has left meanwhile: nothing of it starts any more

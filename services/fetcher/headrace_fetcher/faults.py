@@ -15,6 +15,14 @@ class TransportFault(HeadraceError):
         self.reason, self.detail, self.retriable = reason, detail, retriable
 
 
+class WentStale(TransportFault):
+    """A connection that had been used before was closed instead of answering: most likely before the request came, but
+    only the server knows. So it may be asked once more, in its turn."""
+
+    def __init__(self, detail: str) -> None:
+        super().__init__("protocol", detail)
+
+
 class BodyTooLarge(HeadraceError):
     """More bytes than the cap, counted after each decoding step."""
 

@@ -18,10 +18,11 @@ from headrace_fetcher.faults import (
     OverBudget,
     TooSlow,
     TransportFault,
+    WentStale,
 )
 from headrace_fetcher.memory import Memory, Share
 from headrace_fetcher.packing import Packer
-from headrace_fetcher.trip import Answer, Trip
+from headrace_fetcher.trip import Answer, Hold, Trip
 from headrace_runtime.clock import Clock
 from headrace_schemas.messages import (
     Failed,
@@ -57,19 +58,26 @@ class PageFetcher:
         self._memory, self._min_rate = memory, min_rate
         self._total_timeout, self._max_bytes = total_timeout, max_bytes
 
-    async def fetch(self, task: FetchTask, trip: Trip) -> Answer:
-        answer = await self._attempt(task, trip)
+    async def fetch(self, task: FetchTask, trip: Trip, hold: Hold) -> Answer:
+        try:
+            answer = await self._attempt(task, trip)
+        except WentStale as error:
+            trip.hopped(task.host, Failed(error.reason), self._clock)
+            await hold(task.url)
+            trip.started = self._clock.monotonic()
+            answer = await self._attempt(task, trip, again=True)
         answer.figures = trip.figures(answer.outcome, self._clock)
         return answer
 
-    async def _attempt(self, task: FetchTask, trip: Trip) -> Answer:
+    async def _attempt(self, task: FetchTask, trip: Trip, *, again: bool = False) -> Answer:
+        """`again`: what went stale once is not given another chance."""
         try:
             async with asyncio.timeout(self._total_timeout):  # a slow drip passes every other timeout
                 async with aclosing(await self._client.get(task.url, trip, h.conditions(task))) as body:
                     return await self._judge(task, trip, body)
         except Exception as error:
             outcome = failure_of(error, trip, self._total_timeout)
-            if outcome is None:
+            if outcome is None or (isinstance(error, WentStale) and not again):
                 raise
             return Answer(outcome, headers=trip.headers.kept())
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import httpx
 
-from headrace_fetcher.faults import TransportFault
+from headrace_fetcher.faults import TransportFault, WentStale
 from headrace_fetcher.resolver import Resolver
 from headrace_fetcher.transport import KEEP_ALIVE, port_of
 from headrace_runtime.clock import Clock
@@ -71,17 +71,14 @@ class PerHostTransport(httpx.AsyncBaseTransport):
         raise AssertionError("a resolver answers with at least one address")
 
     async def _one(self, pool: _Pool, request: httpx.Request, address: str) -> httpx.Response:
-        """A kept connection may have been closed meanwhile; then, and only then, once more."""
         trail = _Trail(self._clock)
         try:
             return await self._send(pool, request, address, trail)
         except (httpx.RemoteProtocolError, httpx.ReadError, httpx.WriteError) as error:
-            if trail.fresh:
-                raise translate(error) from error
-        except httpx.HTTPError as error:
-            raise translate(error) from error
-        try:
-            return await self._send(pool, request, address, _Trail(self._clock))
+            fault = translate(error)
+            if not trail.fresh and fault.reason == "protocol":
+                raise WentStale(fault.detail) from error
+            raise fault from error
         except httpx.HTTPError as error:
             raise translate(error) from error
 

@@ -6,26 +6,23 @@ refused address is a file that exists and that we may not read, so the host is l
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from contextlib import aclosing
 
 from msgspec.structs import replace
 
 from headrace_fetcher.body import Decoder, read_start
 from headrace_fetcher.client import Client, drain
-from headrace_fetcher.faults import AddressRefused
+from headrace_fetcher.faults import AddressRefused, WentStale
 from headrace_fetcher.fetch import REDIRECTS, failure_of
 from headrace_fetcher.headers import retry_after
-from headrace_fetcher.trip import Answer, Trip
+from headrace_fetcher.trip import Answer, Hold, Trip
 from headrace_runtime.clock import Clock
 from headrace_schemas.messages import Failed, FetchTask, Outcome, Robots
 from headrace_schemas.urls import BadUrl, as_found
 
 HOPS = 5
 TEXT = 500 * 1024  # bytes: what RFC 9309 section 2.5 asks to be parsed at the least
-
-Hold = Callable[[str], Awaitable[None]]
-"""Returns when a request to that URL may start: its host's turn, not paused, lane still ours."""
 
 
 class RobotsFetcher:
@@ -46,14 +43,16 @@ class RobotsFetcher:
     async def _follow(self, task: FetchTask, trip: Trip, hold: Hold) -> Outcome:
         url = task.url
         for hop in range(HOPS + 1):
-            outcome, target = await self._hop(url, trip, hop)
-            if at := trip.asked_at(outcome, self._clock):
-                trip.hops.append((self._key_of(url), at))
+            try:
+                outcome, target = await self._hop(url, trip, hop)
+            except WentStale as error:
+                outcome, target = Failed(error.reason, 0, True, detail=error.detail[:200]), url
+            trip.hopped(self._key_of(url), outcome, self._clock)
             if not target:
                 return outcome
             url = target
             await hold(url)
-        return Robots(trip.status)
+        return outcome
 
     async def _hop(self, url: str, trip: Trip, hop: int) -> tuple[Outcome, str]:
         """→ the outcome, or where the next hop goes."""
@@ -75,6 +74,8 @@ class RobotsFetcher:
                     text, received = await read_start(body, decoder, TEXT)
                     trip.received += received
                     return Robots(status, text), ""
+        except WentStale:
+            raise
         except Exception as error:
             if hop and isinstance(error, AddressRefused):  # the host is fine, its redirect is not
                 trip.begun = 0.0

@@ -18,10 +18,10 @@ from headrace_fetcher.packing import Packer
 from headrace_fetcher.pyreqwest_transport import PyreqwestTransport
 from headrace_fetcher.replies import GROUP, Replies
 from headrace_fetcher.resolver import Resolver
-from headrace_fetcher.robots import Hold, RobotsFetcher
+from headrace_fetcher.robots import RobotsFetcher
 from headrace_fetcher.schedule import Schedule
 from headrace_fetcher.transport import new_ssl_context
-from headrace_fetcher.trip import Answer, Trip
+from headrace_fetcher.trip import Answer, Hold, Trip
 from headrace_fetcher.vetting import Vetting
 from headrace_fetcher.worker import LaneWorker
 from headrace_runtime.clock import Clock
@@ -59,7 +59,7 @@ def build(settings: Settings, parts: Parts) -> Service:
     async def attempt(task: FetchTask, trip: Trip, hold: Hold) -> Answer:
         if task.kind == "robots":
             return await robots.fetch(task, trip, hold)
-        return await pages.fetch(task, trip)
+        return await pages.fetch(task, trip, hold)
 
     meters = Meters(parts.registry, clock)
     schedule: Schedule[Errand] = Schedule(

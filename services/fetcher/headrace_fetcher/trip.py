@@ -1,11 +1,15 @@
 """One attempt as it goes on, and what is said of it when it has ended. Made for every page, so of structs."""
 
+from collections.abc import Awaitable, Callable
+
 from msgspec import Struct
 
 from headrace_fetcher.headers import NO_HEADERS, Headers
 from headrace_runtime.clock import Clock
 from headrace_schemas.messages import Failed, FetchedPage, NotModified, Outcome, Phases
 
+Hold = Callable[[str], Awaitable[None]]
+"""Returns when a request to that URL may start: its host's turn, not paused, lane still ours."""
 UNSENT = frozenset({"dns", "connect", "tls"})  # failures before anything could be written
 
 
@@ -50,6 +54,11 @@ class Trip(Struct):
     protocol: str = ""
     hops: list[tuple[str, float]] = []
     """Requests to other hosts, and to this one before the last: host, and when (epoch)."""
+
+    def hopped(self, host: str, outcome: Outcome, clock: Clock) -> None:
+        """A request to `host` has ended, and the attempt goes on to another."""
+        if at := self.asked_at(outcome, clock):
+            self.hops.append((host, at))
 
     def figures(self, outcome: Outcome, clock: Clock, asked_at: float | None = None) -> Figures:
         """Called when the attempt has ended. `asked_at`: where it is not that of the last request."""
