@@ -67,6 +67,7 @@ async def rig(
     max_memory: int = 100_000_000,
     min_rate: int = 0,
     ttl: float = 300.0,
+    http2: bool = True,
 ) -> AsyncIterator[Rig]:
     clock, vetting = SystemClock(), Vetting(allow, ports)
     resolver = Resolver(vetting, clock, ttl=ttl)
@@ -76,7 +77,7 @@ async def rig(
             resolver, vetting, new_ssl_context(), clock, connect_timeout=2.0, read_timeout=read, idle=idle
         )
     elif client == "pyreqwest":
-        transport = PyreqwestTransport(resolver, clock, connect_timeout=2.0, read_timeout=read, idle=idle, http2=True)
+        transport = PyreqwestTransport(resolver, clock, connect_timeout=2.0, read_timeout=read, idle=idle, http2=http2)
     else:
         transport = PerHostTransport(
             resolver, new_ssl_context(), clock, connect_timeout=2.0, read_timeout=read, idle=idle
