@@ -7,7 +7,7 @@ import json
 import os
 import platform
 import time
-from collections.abc import Iterable
+from collections.abc import Container, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +35,7 @@ class Figure(Struct, frozen=True):
             ">=": self.value >= float(limit),
             "<=": self.value <= float(limit),
             "<": self.value < float(limit),
+            ">": self.value > float(limit),
             "==": self.value == float(limit),
         }[sign]
         return "ok" if reached else "MISSED"
@@ -43,11 +44,16 @@ class Figure(Struct, frozen=True):
 def table(figures: Iterable[Figure]) -> str:
     rows = [("what", "case", "value", "unit", "bar", "", "note")]
     rows += [(f.group, f.case, number(f.value), f.unit, f.bar, f.verdict, f.note) for f in figures]
+    return grid(rows, right=(2,))
+
+
+def grid(rows: Sequence[Sequence[str]], right: Container[int]) -> str:
+    """`rows`: the first is the head. `right`: columns of numbers."""
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     lines = []
     for row in rows:
         cells = [
-            cell.rjust(width) if column == 2 else cell.ljust(width)
+            cell.rjust(width) if column in right else cell.ljust(width)
             for column, (cell, width) in enumerate(zip(row, widths, strict=True))
         ]
         lines.append("  ".join(cells).rstrip())
@@ -59,18 +65,28 @@ def number(value: float) -> str:
     return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
 
 
-def write(path: Path, figures: Iterable[Figure]) -> None:
+def write(path: Path, figures: Iterable[Figure], **more: Any) -> None:
     rows = [structs.asdict(figure) | {"verdict": figure.verdict} for figure in figures]
-    path.write_text(json.dumps({"machine": machine(), "figures": rows}, indent=1) + "\n")
+    path.write_text(json.dumps({"machine": machine(), "figures": rows, **more}, indent=1) + "\n")
 
 
 def machine() -> dict[str, Any]:
     return {
         "date": time.strftime("%Y-%m-%d"),
         "cores": os.cpu_count(),
+        "cpu": _processor(),
         "python": platform.python_version(),
         "load": round(os.getloadavg()[0], 2),
     }
+
+
+def _processor() -> str:
+    """Its name, where the system tells (Linux)."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return platform.machine()
+    return next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), platform.machine())
 
 
 def headline() -> str:
