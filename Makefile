@@ -55,6 +55,11 @@ kafka-up: install ## start a real local broker, empty; prints kafka://127.0.0.1:
 kafka-down: install ## end that broker and delete what it kept
 	@$(BIN)/python -m deploy.kafka down
 
+.PHONY: bench
+bench: install $(PEERS)/.installed ## whole crawls beside Scrapy and Colly, about ten minutes; JSON=F, PLOT=F, ROUNDS=N, PAGES=N a host
+	@$(BIN)/python -m benchmarks.whole --peers $(PEERS)/bin/python $(if $(JSON),--json $(JSON)) $(if $(PLOT),--plot $(PLOT)) \
+	  $(if $(ROUNDS),--rounds $(ROUNDS)) $(if $(PAGES),--pages $(PAGES))
+
 bench-frontier: install ## what links, releases and restarts cost the frontier; FULL=1 with 10 M known URLs, JSON=F
 	@$(BIN)/python -m benchmarks.frontier $(if $(FULL),--full) $(if $(JSON),--json $(JSON))
 
