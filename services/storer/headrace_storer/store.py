@@ -6,6 +6,7 @@ import os
 import re
 import secrets
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 
 import zstandard
@@ -62,6 +63,8 @@ class Store:
             self._syncing.sync(f"{self._workspace}/{ROOT}", paths)
         except OSError as error:
             self._folders.clear()  # someone may have deleted them under us
+            with suppress(OSError):
+                os.makedirs(f"{self._workspace}/{_TEMPORARY}", exist_ok=True)
             raise _unavailable(error) from error
         return written
 
@@ -87,11 +90,12 @@ class Store:
 
     def _write(self, path: str, frame: bytes) -> int:
         """A file of another size is one whose bytes a power cut took (or one made at another zstd level): replaced."""
-        try:
-            if os.stat(path).st_size == len(frame):
-                return 0
-        except FileNotFoundError:
-            self._make_folder(os.path.dirname(path))
+        if not self._make_folder(os.path.dirname(path)):
+            try:
+                if os.stat(path).st_size == len(frame):
+                    return 0
+            except FileNotFoundError:
+                pass
         self._count += 1
         temporary = f"{self._workspace}/{_TEMPORARY}/{self._token}-{self._count}"
         try:
@@ -102,12 +106,20 @@ class Store:
             raise
         return len(frame)
 
-    def _make_folder(self, folder: str) -> None:
-        if folder not in self._folders:
-            os.makedirs(f"{self._workspace}/{_TEMPORARY}", exist_ok=True)
-            os.makedirs(folder, exist_ok=True)
-            self._syncing.folder_made(folder)
+    def _make_folder(self, folder: str) -> bool:
+        """→ whether it is new, and so empty. By as few calls as can be: a young store makes a folder for every body."""
+        if folder in self._folders:
+            return False
+        try:
+            os.mkdir(folder)
+        except FileExistsError:
             self._folders.add(folder)
+            return False
+        except FileNotFoundError:
+            os.makedirs(folder, exist_ok=True)
+        self._syncing.folder_made(folder)
+        self._folders.add(folder)
+        return True
 
 
 def _write_file(path: str, data: bytes) -> None:
