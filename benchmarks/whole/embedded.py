@@ -1,5 +1,6 @@
 """`headrace crawl` as it comes: all services in one process and its parser workers, the log and the store on disk."""
 
+import os
 from pathlib import Path
 
 from msgspec import Struct
@@ -25,6 +26,7 @@ class Embedded(Struct, frozen=True):
             return on_disk(workspace), problems(arena.wanted, workspace, env)
 
         if self.samples:
-            sampler = {"PYTHONPATH": SAMPLER, "BENCH_SAMPLES": self.samples, "BENCH_SAMPLES_AFTER": arena.web.log}
-            env |= {name: str(value) for name, value in sampler.items()}
+            path = os.pathsep.join(filter(None, [str(SAMPLER), env.get("PYTHONPATH")]))
+            samples, log = str(self.samples), str(arena.web.log)
+            env |= {"PYTHONPATH": path, "BENCH_SAMPLES": samples, "BENCH_SAMPLES_AFTER": log}
         return crawled([HEADRACE, "crawl", arena.seed], arena, folder, cores, env, stored)
