@@ -2,9 +2,9 @@
 
 import asyncio
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeVar
 
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient
@@ -14,11 +14,15 @@ from headrace_runtime.clock import Clock
 from headrace_schemas.errors import FatalError, Unavailable
 from headrace_schemas.topics import TOPICS
 
+T = TypeVar("T")
+
 MAX_MESSAGE = 16 << 20
 """Bytes of the largest message: `max.message.bytes` of our topics."""
 MAX_BATCH = 1 << 20
 _OPEN_SECONDS = 10.0
 _CLOSE_SECONDS = 5.0
+_TRIES = 20
+_PAUSE = 0.1  # seconds
 _TRANSACTION_MS = 10_000
 """How long a dead transactional producer may hold up its readers; a successor with the same id frees them at once."""
 
@@ -106,6 +110,18 @@ class Cluster:
             await closed(client)
             raise
         return client
+
+
+async def answered(ask: Callable[[], Awaitable[T]]) -> T:
+    """The admin client asks a broker chosen at random, also one that is away: the next try may ask another."""
+    for left in reversed(range(_TRIES)):
+        try:
+            return await ask()
+        except KafkaError as error:
+            if not left or not error.retriable:
+                raise
+        await asyncio.sleep(_PAUSE)
+    raise AssertionError
 
 
 @contextmanager

@@ -11,7 +11,7 @@ from aiokafka.errors import KafkaError
 
 from headrace_runtime.clock import Clock, Deadline
 from headrace_runtime.streams.kafka import offsets, topics
-from headrace_runtime.streams.kafka.client import Cluster, closed
+from headrace_runtime.streams.kafka.client import Cluster, answered, closed
 from headrace_runtime.streams.kafka.delivery import Delivery, Message
 from headrace_runtime.streams.kafka.errors import translate
 from headrace_runtime.streams.kafka.group import AnyLane, KafkaMembership
@@ -81,7 +81,7 @@ class KafkaStreams:
             made.append(stable)
             latest = await cluster.lookup(committed=False)
             made.append(latest)
-            cluster_id = str((await admin.describe_cluster()).get("cluster_id", ""))
+            cluster_id = str((await answered(admin.describe_cluster)).get("cluster_id", ""))
         except BaseException as error:
             for client in made:
                 await closed(client)

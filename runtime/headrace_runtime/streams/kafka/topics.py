@@ -8,7 +8,7 @@ from aiokafka import errors as kafka
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 
 from headrace_runtime.clock import SystemClock
-from headrace_runtime.streams.kafka.client import MAX_MESSAGE, Cluster, closed
+from headrace_runtime.streams.kafka.client import MAX_MESSAGE, Cluster, answered, closed
 from headrace_runtime.streams.kafka.errors import translate
 from headrace_schemas.errors import FatalError, LayoutMismatch, Unavailable
 from headrace_schemas.topics import DAY, TOPICS, Topic
@@ -57,7 +57,7 @@ async def delete_topics(bootstrap: Sequence[str], prefix: str) -> list[str]:
 async def existing(admin: AIOKafkaAdminClient, cluster: Cluster) -> dict[str, int]:
     """Topics of ours on the broker and their partitions. Asks for all topics: asking by name may create them."""
     try:
-        rows: list[dict[str, Any]] = await admin.describe_topics()
+        rows: list[dict[str, Any]] = await answered(admin.describe_topics)
     except kafka.KafkaError as error:
         raise translate(error, "the list of topics") from error
     counts = {row["topic"]: len(row["partitions"]) for row in rows if not row["error_code"]}
@@ -84,7 +84,9 @@ def _check(there: dict[str, int], cluster: Cluster) -> None:
 
 async def _create(admin: AIOKafkaAdminClient, cluster: Cluster, rows: list[Topic], replication: int) -> None:
     new = [
-        NewTopic(cluster.named(row.name), cluster.count(row.name), replication, topic_configs=_configs(row))
+        NewTopic(
+            cluster.named(row.name), cluster.count(row.name), replication, topic_configs=_configs(row, replication)
+        )
         for row in rows
     ]
     try:
@@ -96,9 +98,12 @@ async def _create(admin: AIOKafkaAdminClient, cluster: Cluster, rows: list[Topic
             raise translate(kafka.for_code(code)(message[0] if message else ""), f"creating topic {name}")
 
 
-def _configs(row: Topic) -> dict[str, str]:
+def _configs(row: Topic, replication: int) -> dict[str, str]:
     """Work has no retention by time: the broker's would delete unread work during a long pause."""
     configs = {"max.message.bytes": str(MAX_MESSAGE)}
+    if replication >= 3:
+        # `acks=all` is of the copies in sync: by default that may be one, and what it acknowledged would die with it
+        configs["min.insync.replicas"] = "2"
     if row.kind == "work":
         configs |= {"cleanup.policy": "delete", "retention.ms": "-1", "retention.bytes": "-1"}
     elif row.kind == "audit":
