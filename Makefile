@@ -49,8 +49,8 @@ format: install ## rewrite the sources as `lint` wants them
 	@$(BIN)/ruff check --fix .
 	@$(BIN)/ruff format .
 
-kafka-up: install ## start a real local broker, empty; prints kafka://127.0.0.1:PORT
-	@$(BIN)/python -m deploy.kafka up
+kafka-up: install ## start a real local broker, empty; prints kafka://127.0.0.1:PORT; NODES=3 for three
+	@$(BIN)/python -m deploy.kafka up $(if $(NODES),--nodes $(NODES))
 
 kafka-down: install ## end that broker and delete what it kept
 	@$(BIN)/python -m deploy.kafka down

@@ -58,7 +58,7 @@ class Quorum:
 class Broker:
     """`with Broker() as broker: broker.url`. Without `home` it lives in a temporary folder that goes with it.
 
-    Three nodes: one `Quorum.free(3)`, three brokers with `node` 1 to 3, `spawn` all, then `wait` for each.
+    Several nodes: `Nodes`.
     """
 
     def __init__(self, home: Path | None = None, *, node: int = 1, quorum: Quorum | None = None) -> None:
@@ -121,6 +121,7 @@ class Broker:
         """Politely, then not; what it kept stays for the next `start` unless its folder is its own."""
         if self.process is not None and self.process.poll() is None:
             self.process.terminate()
+            self.pause(False)
             try:
                 self.process.wait(_STOP_SECONDS)
             except subprocess.TimeoutExpired:
@@ -132,6 +133,11 @@ class Broker:
             self.process.send_signal(signal.SIGKILL)
             self.process.wait()
         self.process = None
+
+    def pause(self, paused: bool = True) -> None:
+        """It keeps its connections and answers nothing; past its session the others go on without it."""
+        if self.process is not None:
+            self.process.send_signal(signal.SIGSTOP if paused else signal.SIGCONT)
 
     def __enter__(self) -> "Broker":
         try:

@@ -1,5 +1,6 @@
 """`make kafka-up` and `make kafka-down`, and the jars behind them."""
 
+import asyncio
 import json
 import os
 import shutil
@@ -8,12 +9,21 @@ import sys
 from pathlib import Path
 
 import pytest
+from aiokafka.admin import AIOKafkaAdminClient
+from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 
 from deploy.kafka import __main__ as command
 from deploy.kafka import jars
 from deploy.kafka.broker import Broker, Ports, Quorum, answers, command_of, free_ports
+from deploy.kafka.nodes import Nodes
 from headrace_runtime.streams.kafka.topics import create_topics, delete_topics
+from headrace_runtime.streams.seams import Send
 from headrace_schemas.topics import TOPICS
+from tests.kafka.place import Place
+
+_PAST_ITS_SESSION = 5.0
+_OF_THE_TOPIC = 1
+"""Where a setting of a topic comes from, as the protocol numbers it."""
 
 
 @pytest.fixture
@@ -64,14 +74,75 @@ def _reap(pid: int) -> None:
         pass
 
 
+@pytest.mark.kafka
+@pytest.mark.slow
+@pytest.mark.usefixtures("ready")
+async def test_three_nodes_keep_three_copies_two_of_which_must_agree_and_down_leaves_nothing(
+    cache: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert command.main(["up", "--nodes", "3"]) == 0
+    url = capsys.readouterr().out.splitlines()[-1]
+    brokers = url.removeprefix("kafka://").split(",")
+    pids = json.loads((cache / "broker.json").read_text())["pids"]
+    try:
+        assert len(set(brokers)) == len(set(pids)) == 3
+        assert await create_topics(brokers, "", 2, 3) == list(TOPICS)
+        admin = AIOKafkaAdminClient(bootstrap_servers=brokers)
+        await admin.start()
+        try:
+            for topic in await admin.describe_topics():
+                assert all(len(partition["replicas"]) == 3 for partition in topic["partitions"]), topic["topic"]
+            asked = ConfigResource(ConfigResourceType.TOPIC, "fetch.results", configs={"min.insync.replicas": None})
+            (answer,) = await admin.describe_configs([asked])
+            ((_, value, _, source, *_),) = answer.resources[0][4]
+            assert (value, source) == ("2", _OF_THE_TOPIC), "not only by the default of these brokers"
+        finally:
+            await admin.close()
+    finally:
+        assert command.main(["down"]) == 0
+    for pid in pids:
+        _reap(pid)
+        assert "kafka.Kafka" not in command_of(pid)
+    assert not any(answers(int(broker.rpartition(":")[2])) for broker in brokers)
+    assert not (cache / "broker").exists()
+
+
+@pytest.mark.kafka
+@pytest.mark.slow
+@pytest.mark.usefixtures("ready")
+async def test_of_three_nodes_one_may_die_or_hang_and_come_back(tmp_path: Path) -> None:
+    with Nodes(3, tmp_path / "nodes") as nodes:
+        brokers = nodes.url.removeprefix("kafka://").split(",")
+        await create_topics(brokers, "", 2, 3)
+        place = Place(brokers, "", tmp_path)
+        async with place.opened() as streams:
+            nodes[1].kill()
+            await streams.publish([Send("urls.to_fetch", i % 2, b"while one was dead") for i in range(20)])
+            for _ in range(6):  # a process that starts now asks nodes at random, the dead one among them
+                async with place.opened() as another:
+                    await another.publish([])
+            nodes[1].start()
+            nodes[2].pause()
+            while_it_hangs = [Send("urls.to_fetch", i % 2, b"while another hung") for i in range(20)]
+            publishing = asyncio.create_task(streams.publish(while_it_hangs))
+            await asyncio.sleep(_PAST_ITS_SESSION)
+            nodes[2].pause(False)
+            await publishing
+            edges = await streams.edges([("urls.to_fetch", "fetcher")])
+            assert sum(edge.end for edge in edges) == 40
+    assert not any(answers(ports.client) for ports in nodes[1].quorum.nodes)
+
+
 def test_down_ends_no_process_that_only_has_the_old_number(cache: Path) -> None:
     (cache / "broker.json").write_text(json.dumps({"pid": os.getpid(), "url": "kafka://127.0.0.1:1"}))
     assert command.main(["down"]) == 0
     assert not (cache / "broker.json").exists()
 
 
-def test_a_wrong_verb_is_a_usage_error() -> None:
-    assert command.main(["sideways"]) == 2
+@pytest.mark.parametrize("words", ["sideways", "up --nodes", "up --nodes 0", "up --nodes many", "down --nodes 3", ""])
+def test_a_wrong_verb_or_number_is_a_usage_error(words: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert command.main(words.split()) == 2
+    assert "up [--nodes" in capsys.readouterr().err
 
 
 @pytest.mark.kafka
