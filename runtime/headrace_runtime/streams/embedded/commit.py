@@ -29,7 +29,8 @@ class Staged:
     def __init__(self, batch: WriteBatch) -> None:
         self.batch = batch
         self.extents: dict[PartitionLog, Extent] = {}
-        self.appended: set[PartitionLog] = set()
+        self.appended: dict[PartitionLog, list[Record]] = {}
+        """Of a table, which nobody reads by offset, an empty list."""
         self.marks: dict[Bookmark, Mark] = {}
         self.rows: list[tuple[str, bytes, bytes]] = []
 
@@ -104,10 +105,12 @@ class Committer:
                 batch.put(table_prefix(topic) + key, value)
                 staged.rows.append((topic, key, value))
                 start = end + 1
+                staged.appended.setdefault(log, [])
             else:
                 put(batch, log.key(end), pack_record(timestamp, key, value))
+                record = Record(topic, partition, end, key, value, timestamp)
+                staged.appended.setdefault(log, []).append(record)
             staged.extents[log] = Extent(start, end + 1, timestamp)
-            staged.appended.add(log)
 
     def _stage_offsets(self, staged: Staged, done: Sequence[Record], bookmarks: Mapping[str, Bookmark]) -> None:
         offsets: dict[str, list[int]] = {}
@@ -134,6 +137,8 @@ class Committer:
         """What is on disk is true now, so memory may say so."""
         for log, extent in staged.extents.items():
             log.extent = extent
+            log.recent.add(staged.appended.get(log, ()))
+            log.recent.drop_before(extent.start)
         for bookmark, mark in staged.marks.items():
             bookmark.mark = mark
 

@@ -12,6 +12,7 @@ from headrace_runtime.streams.embedded.layout import (
     unpack_extent,
     unpack_record,
 )
+from headrace_runtime.streams.embedded.recent import ROOM, Recent
 from headrace_runtime.streams.seams import Record
 from headrace_schemas.errors import OffsetLost
 from headrace_schemas.topics import TOPICS, Topic
@@ -24,8 +25,10 @@ class Waker(Protocol):
 class PartitionLog:
     """`extent` is what is committed; it is replaced by the commit that changed it, never in part."""
 
-    def __init__(self, database: Database, topic: Topic, partition: int, extent: Extent, keep: float) -> None:
-        self.topic, self.partition, self.extent = topic, partition, extent
+    def __init__(
+        self, database: Database, topic: Topic, partition: int, extent: Extent, keep: float, recent: Recent
+    ) -> None:
+        self.topic, self.partition, self.extent, self.recent = topic, partition, extent, recent
         self.keep = keep
         """Seconds a record stays after it was read by all (audit: after it was written)."""
         self.look_again = 0.0
@@ -44,6 +47,8 @@ class PartitionLog:
 
     def read(self, start: int, stop: int, limit: int, room: int) -> list[Record]:
         """Records from `start`, before `stop`, until there are `limit` of them or their values passed `room` bytes."""
+        if kept := self.recent.read(start, stop, limit, room):
+            return kept
         found: list[Record] = []
         topic, partition, prefix, pack = self.topic.name, self.partition, self.prefix, OFFSET.pack
         offset = start
@@ -91,13 +96,15 @@ def open_logs(database: Database, partitions: int, keep: float) -> dict[tuple[st
     """Every partition of every topic; changelogs are not needed: state is in the same database."""
     extents = dict(rows_with(database, b"E"))
     logs: dict[tuple[str, int], PartitionLog] = {}
+    work = sum(partitions_of(topic, partitions) for topic in TOPICS.values() if topic.kind == "work")
     for topic in TOPICS.values():
         if topic.kind == "changelog":
             continue
         stays = topic.keep if topic.kind == "audit" else min(topic.keep, keep)
         for partition in range(partitions_of(topic, partitions)):
             extent = unpack_extent(extents.get(extent_key(topic.name, partition)))
-            logs[topic.name, partition] = PartitionLog(database, topic, partition, extent, stays)
+            recent = Recent(ROOM // work if topic.kind == "work" else 0)
+            logs[topic.name, partition] = PartitionLog(database, topic, partition, extent, stays, recent)
     return logs
 
 
