@@ -6,7 +6,7 @@ from xml.sax.saxutils import escape
 from benchmarks.figures import number
 from benchmarks.whole.compare import SCRAPY, Line
 
-WIDTH, NAMES, RIGHT = 760, 190, 200
+WIDTH, NAMES, RIGHT = 760, 150, 230
 """Pixels: of all of it, left of the bars, right of the longest."""
 TOP, BAR, STEP, GAP = 64, 20, 28, 44
 STYLE = """

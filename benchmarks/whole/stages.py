@@ -101,6 +101,13 @@ def by_stage(found: list[Sample]) -> dict[str, float]:
     return dict(sorted(total.items(), key=lambda item: -item[1]))
 
 
+def by_process(found: list[Sample]) -> dict[str, float]:
+    total: defaultdict[str, float] = defaultdict(float)
+    for sample in found:
+        total[sample.process] += sum(sample.seconds.values())
+    return dict(total)
+
+
 def by_function(found: list[Sample], most: int = 25) -> Iterator[tuple[str, str, float]]:
     """Process, function and the seconds in it and in the C it calls; dearest first."""
     total: defaultdict[tuple[str, str], float] = defaultdict(float)
@@ -134,4 +141,8 @@ def figures(found: list[Sample], size: str, pages: int) -> list[Figure]:
         beside = f", of the ceiling {100 * ceiling[stage] / least:.0f} %" if stage in ceiling else ""
         note = f"{100 * seconds / whole:.0f} % of it{beside}"
         figures.append(Figure(f"CPU, {size}", stage, 1000 * seconds / pages, MS, note=note))
-    return [*figures, Figure(f"CPU, {size}", "total", 1000 * whole / pages, MS, note=f"ceiling {least:.2f}")]
+    figures.append(Figure(f"CPU, {size}", "total", 1000 * whole / pages, MS, note=f"ceiling {least:.2f}"))
+    return figures + [
+        Figure(f"CPU, {size}", f"of the total, {process}", 1000 * seconds / pages, MS)
+        for process, seconds in by_process(found).items()
+    ]

@@ -18,6 +18,7 @@ from types import CodeType, FrameType
 
 EVERY = 0.004  # seconds of CPU
 DEPTH = 40  # frames of a stack
+_THREAD_CLOCK = 6  # CPUCLOCK_PERTHREAD_MASK | CPUCLOCK_SCHED, of Linux
 _WAITING = (threading.__file__, str(Path(threading.__file__).parent / "concurrent" / "futures" / "thread.py:_worker"))
 FOLDER = os.environ.get("BENCH_SAMPLES", "")
 AFTER = os.environ.get("BENCH_SAMPLES_AFTER", os.devnull)
@@ -50,9 +51,9 @@ class Sampler:
     def _sample(self, number: int, frame: FrameType | None) -> None:
         spent, frames = 0.0, sys._current_frames()
         for thread in threading.enumerate():
-            if thread.ident is None:
+            if thread.ident is None or thread.native_id is None:
                 continue
-            seconds = self._since(thread.ident)
+            seconds = self._since(thread.native_id)
             spent += seconds
             if thread.ident == self._main:
                 self._book(self._stack(frame), seconds)
@@ -72,13 +73,14 @@ class Sampler:
             self._write()
 
     def _since(self, thread: int) -> float:
+        """By the system's number of it: for a thread that has ended, pthread_getcpuclockid would give our own clock."""
         try:
-            now = time.clock_gettime(time.pthread_getcpuclockid(thread))
+            now = time.clock_gettime((~thread << 3) | _THREAD_CLOCK)
         except OSError:  # it has just ended
             return 0.0
         seconds = now - self._threads.get(thread, 0.0)
         self._threads[thread] = now
-        return seconds if seconds >= 0 else now  # the identity of one that ended is used again
+        return max(0.0, seconds)
 
     def _book(self, where: str, seconds: float) -> None:
         self._seconds[where] = self._seconds.get(where, 0.0) + seconds
