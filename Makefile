@@ -7,7 +7,7 @@ STAMP := $(VENV)/.installed
 PEERS := benchmarks/.venv
 
 .DEFAULT_GOAL := help
-.PHONY: help install lock crawl test test-unit lint format kafka-up kafka-down wheel docs bench-frontier bench-fetch bench-robots clean
+.PHONY: help install lock crawl test test-unit lint format kafka-up kafka-down wheel docs bench-frontier bench-fetch bench-robots torture clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -68,6 +68,10 @@ bench-fetch: install $(PEERS)/.installed ## what a page costs the fetcher, besid
 
 bench-robots: install $(PEERS)/.installed ## robots.txt parsers side by side, on our cases and on real files; JSON=F
 	@$(BIN)/python -m benchmarks.robots --real $(PEERS)/real --peers $(PEERS)/bin/python $(if $(JSON),--json $(JSON))
+
+torture: install $(PEERS)/.installed ## crawls under kill -9, judged; CASES="kafka kafka3 embedded scrapy", SEED=N, KILLS=N, PAGES=N, JSON=F
+	@$(BIN)/python -m benchmarks.torture $(CASES) --peers $(PEERS)/bin/python $(if $(SEED),--seed $(SEED)) \
+	  $(if $(KILLS),--kills $(KILLS)) $(if $(PAGES),--pages $(PAGES)) $(if $(JSON),--json $(JSON))
 
 $(PEERS)/.installed: benchmarks/peers.txt
 	@test -x $(PEERS)/bin/python || $(PYTHON) -m venv $(PEERS)
