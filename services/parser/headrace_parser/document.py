@@ -19,6 +19,11 @@ _BLOCKS = (
 )
 
 
+# What Python's split() takes for white space and XML does not, and the NUL that `folded` takes out.
+_ODD_SPACES = "\0\x0b\x0c\x1c\x1d\x1e\x1f\x85\xa0\u1680" + "".join(map(chr, range(0x2000, 0x200B)))
+_ODD_SPACES += "\u2028\u2029\u202f\u205f\u3000"
+
+
 class Document(NamedTuple):
     root: Any
     """An lxml element, or None where there is no document in the bytes."""
@@ -48,8 +53,8 @@ def visible_text(root: Any) -> str:
     try:
         text = str(_text_sheet()(root))
     except etree.XSLTApplyError:  # deeper than libxslt goes
-        text = " ".join(root.itertext())
-    return folded(text)
+        return folded(" ".join(root.itertext()))
+    return folded(text) if any(space in text for space in _ODD_SPACES) else text
 
 
 def folded(text: str | None) -> str:
@@ -76,10 +81,15 @@ def _out_of_memory(parser: Any) -> bool:
 
 @cache
 def _text_sheet() -> Any:
-    """A walk in Python costs three times as much, and `tostring(method="text")` glues `<p>one</p><p>two</p>`."""
+    """A walk in Python costs three times as much, and `tostring(method="text")` glues `<p>one</p><p>two</p>`. It folds
+    the spaces of XML itself: Python would make a string of each word for that, dearer than parsing the page."""
     hidden, blocks = "|".join(_HIDDEN.split()), "|".join(_BLOCKS.split())
     sheet = f"""<xsl:stylesheet version="1.0" xmlns:xsl="http://www.w3.org/1999/XSL/Transform">
       <xsl:output method="text" encoding="utf-8"/>
+      <xsl:template match="/">
+        <xsl:variable name="text"><xsl:apply-templates/></xsl:variable>
+        <xsl:value-of select="normalize-space($text)"/>
+      </xsl:template>
       <xsl:template match="{hidden}"/>
       <xsl:template match="{blocks}">
         <xsl:text> </xsl:text><xsl:apply-templates/><xsl:text> </xsl:text>
