@@ -1,16 +1,18 @@
 """A question that any broker can answer is asked again when the one that was chosen is away."""
 
+import asyncio
+
 import pytest
-from aiokafka.errors import KafkaError, NodeNotReadyError, TopicAuthorizationFailedError
+from aiokafka.errors import NodeNotReadyError, TopicAuthorizationFailedError
 
 from headrace_runtime.streams.kafka import client
-from headrace_runtime.streams.kafka.client import answered
+from headrace_runtime.streams.kafka.client import answered, closed
 
 
 class Brokers:
     """Answer after so many errors."""
 
-    def __init__(self, *errors: KafkaError) -> None:
+    def __init__(self, *errors: Exception) -> None:
         self.errors, self.asked = list(errors), 0
 
     async def ask(self) -> str:
@@ -29,6 +31,35 @@ async def test_one_that_is_away_is_not_the_end() -> None:
     brokers = Brokers(NodeNotReadyError(), NodeNotReadyError())
     assert await answered(brokers.ask) == "answer"
     assert brokers.asked == 3
+
+
+async def test_a_connection_closed_under_us_is_as_good_as_a_broker_that_is_away() -> None:
+    words = "unable to perform operation on <TCPTransport closed=True reading=False 0x1>; the handler is closed"
+    assert await answered(Brokers(RuntimeError(words)).ask) == "answer"
+    with pytest.raises(RuntimeError, match="a mistake"):
+        await answered(Brokers(RuntimeError("a mistake")).ask)
+
+
+class Closing:
+    """A client whose own tasks are cancelled, and waited for, in its end, as aiokafka does."""
+
+    def __init__(self) -> None:
+        self._client, self.cut = self, False
+
+    async def stop(self) -> None:
+        own = asyncio.create_task(asyncio.sleep(60))
+        await asyncio.sleep(0)
+        own.cancel()
+        await own
+
+    async def close(self) -> None:
+        self.cut = True
+
+
+async def test_a_client_that_trips_over_its_own_tasks_does_not_end_whoever_closes_it() -> None:
+    client = Closing()
+    await closed(client)
+    assert client.cut
 
 
 async def test_what_no_other_broker_would_answer_differently_is_raised_at_once() -> None:

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient
-from aiokafka.errors import KafkaError
+from aiokafka.errors import KafkaConnectionError, KafkaError
 
 from headrace_runtime.clock import Clock
 from headrace_schemas.errors import FatalError, Unavailable
@@ -23,6 +23,7 @@ _OPEN_SECONDS = 10.0
 _CLOSE_SECONDS = 5.0
 _TRIES = 20
 _PAUSE = 0.1  # seconds
+_CLOSED = "the handler is closed"  # uvloop's words
 _TRANSACTION_MS = 10_000
 """How long a dead transactional producer may hold up its readers; a successor with the same id frees them at once."""
 
@@ -112,16 +113,26 @@ class Cluster:
         return client
 
 
-async def answered(ask: Callable[[], Awaitable[T]]) -> T:
+async def answered(ask: Callable[[], Awaitable[T]], tries: int = _TRIES) -> T:
     """The admin client asks a broker chosen at random, also one that is away: the next try may ask another."""
-    for left in reversed(range(_TRIES)):
+    for left in reversed(range(tries)):
         try:
-            return await ask()
+            return await _connected(ask)
         except KafkaError as error:
             if not left or not error.retriable:
                 raise
         await asyncio.sleep(_PAUSE)
     raise AssertionError
+
+
+async def _connected(ask: Callable[[], Awaitable[T]]) -> T:
+    """A connection that the broker has just closed: aiokafka counts on asyncio's own silence, uvloop raises."""
+    try:
+        return await ask()
+    except RuntimeError as error:
+        if _CLOSED not in str(error):
+            raise
+        raise KafkaConnectionError(str(error)) from error
 
 
 @contextmanager
@@ -146,11 +157,20 @@ async def closed(client: Any) -> None:
         async with asyncio.timeout(_CLOSE_SECONDS):
             await stop()
     except (TimeoutError, KafkaError, OSError):
-        inner = client.client if isinstance(client, AIOKafkaProducer) else client._client
-        await inner.close()
+        await _cut(client)
+    except asyncio.CancelledError:  # of a task of its own, which it cancels and waits for: no one else is to end
+        if (task := asyncio.current_task()) is not None and task.cancelling():
+            raise
+        await _cut(client)
     finally:
         if isinstance(client, AIOKafkaProducer):
             _hush(client)
+
+
+async def _cut(client: Any) -> None:
+    """Its connections, whatever it is about."""
+    inner = client.client if isinstance(client, AIOKafkaProducer) else client._client
+    await inner.close()
 
 
 def _hush(producer: AIOKafkaProducer) -> None:

@@ -1,6 +1,5 @@
 """Committed offsets with their metadata, and the ends of partitions."""
 
-import asyncio
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
@@ -10,10 +9,10 @@ from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.protocol.commit import OffsetFetchRequest
 from aiokafka.structs import OffsetAndMetadata
 
+from headrace_runtime.streams.kafka.client import answered
 from headrace_runtime.streams.kafka.errors import translate
 
 _TRIES = 100
-_PAUSE = 0.1  # seconds
 
 
 async def committed(
@@ -27,14 +26,10 @@ async def committed(
     wanted: dict[str, list[int]] = defaultdict(list)
     for topic, partition in partitions:
         wanted[topic].append(partition)
-    for left in reversed(range(_TRIES)):
-        try:
-            return await _ask(admin, group, wanted)
-        except kafka.KafkaError as error:
-            if not left or not error.retriable:
-                raise translate(error, f"the offsets of group {group}") from error
-        await asyncio.sleep(_PAUSE)
-    raise AssertionError
+    try:
+        return await answered(lambda: _ask(admin, group, wanted), _TRIES)
+    except kafka.KafkaError as error:
+        raise translate(error, f"the offsets of group {group}") from error
 
 
 async def _ask(
