@@ -2,7 +2,6 @@
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
-from itertools import pairwise
 
 from msgspec import Struct
 
@@ -41,17 +40,27 @@ class Repeats(Struct, frozen=True):
 
 
 def repeats(requests: Iterable[Request], met: Sequence[Met], port: int) -> Repeats:
-    """`met`: the faults that can be an excuse. A request after a 5xx is a retry, and repeats nothing."""
+    """`met`: the faults that can be an excuse. A request after a 5xx is a retry, and repeats nothing.
+
+    But a request that failed may be what was done again, and its retry then comes on top: the fault lies after the
+    failure.
+    """
     by_url: dict[str, list[Request]] = defaultdict(list)
     for request in requests:
         by_url[identity(f"http://{request.ip}:{port}{request.path}")].append(request)
     times: Counter[int] = Counter()
     found = []
     for url, asked in by_url.items():
-        again = [(one, two) for one, two in pairwise(asked) if one.status < 500]
+        again = [(_since(asked, i), later.t) for i, later in enumerate(asked) if i and asked[i - 1].status < 500]
         times[1 + len(again)] += 1
-        found += [Repeat(url, one.t, two.t, _between(met, one.t, two.t)) for one, two in again]
+        found += [Repeat(url, before, after, _between(met, before, after)) for before, after in again]
     return Repeats(dict(times), found)
+
+
+def _since(asked: Sequence[Request], number: int) -> float:
+    """When the request before this one was made, or the one before that, if it failed."""
+    failed = number >= 2 and asked[number - 2].status >= 500
+    return asked[number - 2 if failed else number - 1].t
 
 
 def _between(met: Sequence[Met], before: float, after: float) -> tuple[int, ...]:

@@ -244,6 +244,13 @@ def test_a_request_after_a_failure_that_may_pass_is_a_retry() -> None:
     assert repeats([*_asked(1.0, status=500), *_asked(2.0)], [], PORT).found == []
 
 
+def test_what_failed_and_was_done_again_has_its_retry_on_top() -> None:
+    asked = [*_asked(8.0, status=500), *_asked(18.0, 19.0)]
+    kill = Met("kill", "fetcher 1", 10.0, 11.0)
+    assert repeats(asked, [kill], PORT).unexplained == []
+    assert len(repeats(asked, [], PORT).unexplained) == 1
+
+
 def test_two_spellings_of_one_page_are_one_page() -> None:
     spelled = [Request(float(i), "127.10.0.1", path, 200) for i, path in enumerate(("/p/1", "/p/1?utm_source=x"))]
     assert len(repeats(spelled, [], PORT).unexplained) == 1
