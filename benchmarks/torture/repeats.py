@@ -1,7 +1,7 @@
 """Which requests were made twice, and whether a fault lies between the two: without one there is no excuse."""
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from msgspec import Struct
 
@@ -39,15 +39,17 @@ class Repeats(Struct, frozen=True):
         return ", ".join(f"{count:,} × {times}" for times, count in sorted(self.times.items()))
 
 
-def repeats(requests: Iterable[Request], met: Sequence[Met], port: int) -> Repeats:
-    """`met`: the faults that can be an excuse. A request after a 5xx is a retry, and repeats nothing.
+def repeats(
+    requests: Iterable[Request], met: Sequence[Met], port: int, same: Callable[[str], str] = identity
+) -> Repeats:
+    """`met`: the faults that can be an excuse. `same`: what a URL is told apart by.
 
-    But a request that failed may be what was done again, and its retry then comes on top: the fault lies after the
+    A request after a 5xx is a retry, and repeats nothing. But a request that failed may be what was done again, and its retry then comes on top: the fault lies after the
     failure.
     """
     by_url: dict[str, list[Request]] = defaultdict(list)
     for request in requests:
-        by_url[identity(f"http://{request.ip}:{port}{request.path}")].append(request)
+        by_url[same(f"http://{request.ip}:{port}{request.path}")].append(request)
     times: Counter[int] = Counter()
     found = []
     for url, asked in by_url.items():

@@ -72,10 +72,10 @@ def _figures(
 ) -> list[Figure]:
     """Of pages only: it makes no rows of redirects and errors."""
     wanted = [page for page in web.expected() if page.status == 200 and page.content_type == "text/html"]
-    times = Counter(row["sha256"] for row in rows)
-    lost = [page for page in wanted if not times[page.sha256]]
+    found, times = {row["sha256"] for row in rows}, Counter(row["url"] for row in rows)
+    lost = [page for page in wanted if page.sha256 not in found]
     requests = web.requests()
-    again = repeats(requests, outcome.met, web.port)
+    again = repeats(requests, outcome.met, web.port, str)  # it takes every spelling for a page of its own
     between = gaps(requests)
     short = too_soon(between, lambda ip: order.delay, SLACK)
     end = outcome.hung or "it ended by itself, taking the crawl for complete"
