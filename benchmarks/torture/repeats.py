@@ -44,8 +44,8 @@ def repeats(
 ) -> Repeats:
     """`met`: the faults that can be an excuse. `same`: what a URL is told apart by.
 
-    A request after a 5xx is a retry, and repeats nothing. But a request that failed may be what was done again, and its retry then comes on top: the fault lies after the
-    failure.
+    A request after a 5xx is a retry, and repeats nothing. But a request that failed may be what was done again, and its
+    retry then comes on top: the fault lies after the failure.
     """
     by_url: dict[str, list[Request]] = defaultdict(list)
     for request in requests:
