@@ -2,7 +2,6 @@
 
 import argparse
 import os
-import shutil
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -106,11 +105,11 @@ def _arena(size: str, options: argparse.Namespace, web_core: set[int], folder: P
 
 
 def _told(crawler: Crawler, arena: Arena, cores: set[int], label: str) -> Run:
+    """What it stored stays until all is done: files made right after many were deleted cost several times as much."""
     say(f"{arena.size}, {crawler.name}, cores {sorted(cores)} …")
     done = run(crawler, arena, cores, label)
     said = done.failed or f"{done.rate:,.0f} pages/s, {done.per_cpu:,.0f} pages per CPU-s, {done.rss:,.0f} MB"
     say(f"    {said}")
-    shutil.rmtree(arena.folder / label)
     return done
 
 
