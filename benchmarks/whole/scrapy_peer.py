@@ -2,7 +2,7 @@
 
 `python scrapy_peer.py SEED` crawls from there to the end and stores nothing. As tuned as its own page on broad crawls
 asks for: asyncio's reactor on uvloop, as many requests at once as ours, cookies, logs, telnet and the watch on memory
-off, and the cheapest of its selectors to find links. Retries, redirects, compression and robots.txt stay: ours does them too.
+off, links by the cheapest of its selectors. Retries, redirects, compression and robots.txt stay: ours does them too.
 """
 
 import sys
