@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from benchmarks.web.certificates import CannotMake, Certificates, certificates
+from benchmarks.web.certificates import CannotMake, Certificates, of_web
 from benchmarks.web.expected import expected
 from benchmarks.web.log import RequestLog
 from benchmarks.web.server import Connection, Web, listen
@@ -47,7 +47,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 0
     folder = options.certificates or (Path(tempfile.mkdtemp(prefix="web-")) if spec.tls else None)
     try:
-        made = certificates(folder, spec) if spec.tls and folder else None
+        made = of_web(folder, spec) if spec.tls and folder else None
         with asyncio.Runner(loop_factory=_loop_factory()) as runner:
             return runner.run(_serve(spec, options, made))
     except (OSError, CannotMake) as error:

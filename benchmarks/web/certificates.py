@@ -1,4 +1,4 @@
-"""The certificate of a web over TLS: an authority of our own, and one certificate it signed for every host's address.
+"""The certificate of a server over TLS: an authority of our own, and one certificate it signed for all its names.
 
 Two of them, since rustls takes no certificate that is its own authority. Elliptic keys: made at once, and what most of
 the web has. openssl makes them; it is asked for at no other place.
@@ -32,14 +32,18 @@ class Certificates(NamedTuple):
         return context
 
 
-def certificates(folder: Path, spec: WebSpec) -> Certificates:
-    """The authority in `folder` stays: a web that comes back, with more hosts too, is no stranger to its clients."""
+def of_web(folder: Path, spec: WebSpec) -> Certificates:
+    return certificates(folder, *(f"IP:{spec.address(host)}" for host in range(spec.hosts)))
+
+
+def certificates(folder: Path, *names: str) -> Certificates:
+    """`names` as openssl says them: DNS:localhost, IP:127.0.0.1. The authority in `folder` stays: a server that comes
+    back, with more names too, is no stranger to its clients."""
     made = Certificates(folder / AUTHORITY, folder / "server.pem", folder / "server.key")
     folder.mkdir(parents=True, exist_ok=True)
     if not made.authority.exists():
         _openssl(folder, f"req -x509 {_KEY} -days 30 -subj /CN=benchmarks.web -keyout ca.key -out {AUTHORITY}")
-    names = ",".join(f"IP:{spec.address(host)}" for host in range(spec.hosts))
-    (folder / "extensions").write_text(f"subjectAltName={names}\nbasicConstraints=CA:FALSE\n")
+    (folder / "extensions").write_text(f"subjectAltName={','.join(names)}\nbasicConstraints=CA:FALSE\n")
     _openssl(folder, f"req {_KEY} -subj /CN=web -keyout server.key -out server.csr")
     signing = f"x509 -req -in server.csr -CA {AUTHORITY} -CAkey ca.key -CAcreateserial -days 30 -extfile extensions"
     _openssl(folder, f"{signing} -out server.pem")

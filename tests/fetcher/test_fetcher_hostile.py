@@ -5,8 +5,8 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from benchmarks.web.certificates import Certificates, certificates
 from headrace_schemas.messages import Failed, Fetched, FetchedPage
-from tests.fetcher.certificates import Certificates, make
 from tests.fetcher.hostile import Hostile, Seen, bomb, hostile_server, html
 from tests.fetcher.rig import CLIENTS, Rig, rig
 
@@ -42,7 +42,7 @@ BOMBS = {f"/bomb/{encoding}": bomb(16, encoding) for encoding in ("gzip", "br", 
 
 @pytest.fixture(scope="module")
 def trusted(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
-    return make(tmp_path_factory.mktemp("tls"), "DNS:localhost")
+    return certificates(tmp_path_factory.mktemp("tls"), "DNS:localhost")
 
 
 @pytest.fixture(params=["plain", "tls"])

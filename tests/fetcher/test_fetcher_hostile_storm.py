@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.fetcher.certificates import make
+from benchmarks.web.certificates import certificates
 from tests.fetcher.hostile import Hostile, bomb, hostile_server, html
 from tests.fetcher.rig import CLIENTS
 from tests.fetcher.test_fetcher_hostile import CASES
@@ -24,7 +24,7 @@ PEAK = 300 * 1024  # kB
 @pytest.mark.skipif(shutil.which("openssl") is None, reason="makes its certificate with openssl")
 @pytest.mark.parametrize("client", CLIENTS)
 async def test_a_storm_of_hostile_servers_costs_no_good_page_and_little_memory(client: str, tmp_path: Path) -> None:
-    trusted = make(tmp_path, *(f"IP:{host}" for host in HOSTS))
+    trusted = certificates(tmp_path, *(f"IP:{host}" for host in HOSTS))
     async with hostile_server() as plain, hostile_server(tls=trusted.server()) as secure:
         during = _tasks(plain, secure)
         after = [(url, reason) for url, reason in during if not reason]

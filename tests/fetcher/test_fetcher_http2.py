@@ -5,8 +5,8 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from benchmarks.web.certificates import Certificates, certificates
 from headrace_schemas.messages import Failed, FetchedPage
-from tests.fetcher.certificates import Certificates, make
 from tests.fetcher.http2 import HEAD, Http2, http2_server
 from tests.fetcher.rig import CLIENTS, rig
 
@@ -15,7 +15,7 @@ pytestmark = pytest.mark.skipif(shutil.which("openssl") is None, reason="makes i
 
 @pytest.fixture(scope="module")
 def trusted(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
-    return make(tmp_path_factory.mktemp("tls"), "DNS:localhost")
+    return certificates(tmp_path_factory.mktemp("tls"), "DNS:localhost")
 
 
 @pytest.fixture
