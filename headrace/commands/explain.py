@@ -160,7 +160,7 @@ def _answers(facts: Facts, now: float) -> Iterator[str]:
 def _answer(fetch: Facts) -> str:
     """A status says it all of an answer that was none we wanted."""
     if fetch.get("kind") == "hop":
-        return "followed a redirect"
+        return "no end of it yet (a redirect followed, or a connection that had gone stale)"
     word, _, reason = str(fetch["outcome"]).partition(":")
     return ", ".join(str(part) for part in (fetch["status"] or "no answer", word, reason) if part and part != "http")
 

@@ -129,6 +129,7 @@ class Hops:
     async def attempt(self, task: FetchTask, trip: Trip, hold: Hold) -> Answer:
         await self._ask(task.url)
         if task.url.endswith("/moved"):
+            trip.hops.append((task.host, 1.0))
             await hold(task.url)
             await self._ask(task.url + "#2")
         return Answer(Robots(200))
@@ -217,4 +218,6 @@ async def test_a_hop_whose_turn_does_not_come_in_time_fails_and_may_be_tried_aga
         assert isinstance(outcome, Failed)
         assert (outcome.reason, outcome.retriable) == ("timeout", True)
         assert len(hops.order) == 1
+        figures = customer.answers[0].figures
+        assert (figures.asked_at, figures.hops) == (0.0, (("h.example", 1.0),)), "what was asked is told all the same"
         assert books(dispatcher) == (0, 0, 0)

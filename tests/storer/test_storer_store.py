@@ -4,6 +4,7 @@ import hashlib
 import math
 import os
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 import zstandard
@@ -11,7 +12,7 @@ import zstandard
 from headrace_schemas.errors import Poison, Unavailable
 from headrace_storer.durable import FileSync, FileSystemSync, NoSync, Syncing, best_sync
 from headrace_storer.handler import Body
-from headrace_storer.store import Store
+from headrace_storer.store import Store, path_of
 
 
 def body_of(content: bytes) -> Body:
@@ -66,6 +67,22 @@ def test_folders_deleted_under_the_store_are_made_again(store: Store, tmp_path: 
         store.write_batch([body])
     store.write_batch([body])
     assert store.read(body.sha256) == b"x"
+
+
+def test_a_folder_that_a_killed_process_made_is_synced_by_the_next_one(tmp_path: Path) -> None:
+    class Noting(NoSync):
+        made: ClassVar[list[str]] = []
+
+        def folder_made(self, folder: str) -> None:
+            self.made.append(folder)
+
+    body = body_of(b"x")
+    folder = (tmp_path / path_of(body.sha256)).parent
+    folder.mkdir(parents=True)
+    store = Store(tmp_path, Noting())
+    store.open(abandoned_before=math.inf)
+    assert store.write_batch([body]) == len(body.frame)
+    assert Noting.made == [str(folder)]
 
 
 def test_leftovers_of_a_killed_process_are_deleted_at_the_start_if_old_enough(store: Store, tmp_path: Path) -> None:

@@ -198,7 +198,8 @@ class Dispatcher:
             answer = await self._attempt(job.item.task, trip, partial(self._next_turn, job.item, way))
         except _NotInTime:
             detail = "the host was not free in time for its next request"
-            answer = Answer(Failed("timeout", trip.status, True, detail=detail))
+            outcome = Failed("timeout", trip.status, True, detail=detail)
+            answer = Answer(outcome, figures=trip.figures(outcome, self._clock, 0.0))  # what was asked before is told
         except Exception as error:
             answer = _crashed(job, error)
         waited, latency = trip.started - job.accepted, self._clock.monotonic() - trip.started

@@ -110,16 +110,16 @@ class Store:
         """→ whether it is new, and so empty. By as few calls as can be: a young store makes a folder for every body."""
         if folder in self._folders:
             return False
+        new = True
         try:
             os.mkdir(folder)
         except FileExistsError:
-            self._folders.add(folder)
-            return False
+            new = False
         except FileNotFoundError:
             os.makedirs(folder, exist_ok=True)
-        self._syncing.folder_made(folder)
+        self._syncing.folder_made(folder)  # an old one too: who made it may have been killed before it was synced
         self._folders.add(folder)
-        return True
+        return new
 
 
 def _write_file(path: str, data: bytes) -> None:
