@@ -20,7 +20,7 @@ CASES: dict[str, Case] = {
     "polite": cases.polite,
     "slow": cases.slow,
 }
-CLIENTS = ("pyreqwest", "aiohttp", "httpx")
+CLIENTS = ("httptools", "pyreqwest", "httpx")
 SMOKE = Sizes(
     rounds=1, hosts=4, pages=16, few=2, many=4, polite_hosts=4, polite_pages=5, slow_pages=3, delay=0.3, pace=0.1
 )

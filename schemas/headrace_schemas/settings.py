@@ -81,8 +81,8 @@ class FetchSettings(_Section, frozen=True):
     """Address ranges (CIDR) that may be reached although they are not public."""
     ports: tuple[Port, ...] = ()
     """Ports beside 80 and 443 that may be reached; any port is open at addresses opened by `allow_private`."""
-    client: Literal["pyreqwest", "aiohttp", "httpx"] = "aiohttp"
-    """The HTTP client behind httpx's transport seam."""
+    client: Literal["httptools", "pyreqwest", "httpx"] = "httptools"
+    """The HTTP client behind httpx's transport seam: connections of our own, Rust's (HTTP/2), or httpx's own."""
     http2: bool = True
     """Whether HTTP/2 is spoken where a server offers it over TLS (pyreqwest only)."""
     connect_timeout: Seconds = 5.0

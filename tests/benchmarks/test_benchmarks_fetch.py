@@ -17,7 +17,7 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.mark.skipif(shutil.which("openssl") is None, reason="the web makes its certificate with openssl")
 def test_every_case_gives_its_figures(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "benchmarks.fetch", "--smoke", "--clients", "aiohttp", "--json"]
+    command = [sys.executable, "-m", "benchmarks.fetch", "--smoke", "--clients", "httptools", "--json"]
     subprocess.run([*command, str(tmp_path / "figures.json")], cwd=ROOT, check=True, capture_output=True)
     figures = json.loads((tmp_path / "figures.json").read_text())["figures"]
     assert {figure["group"] for figure in figures} == {
@@ -28,13 +28,13 @@ def test_every_case_gives_its_figures(tmp_path: Path) -> None:
 
 
 def test_the_default_client_alone_is_held_to_five_times_scrapy_with_and_without_its_engine() -> None:
-    costs = {"aiohttp": 1.0, "httpx": 2.0, "Scrapy default": 4.0, "Scrapy bare": 3.0, "Scrapy engine": 6.0}
+    costs = {"httptools": 1.0, "httpx": 2.0, "Scrapy default": 4.0, "Scrapy bare": 3.0, "Scrapy engine": 6.0}
     found = {name: [Spent(cpu * 10, 1.0, {"200": 10}, 0)] for name, cpu in costs.items()}
     ratios = {f.case: (f.value, f.verdict) for f in compared("plain", found, "2.13") if f.unit == "×"}
     assert ratios == {
-        "aiohttp / Scrapy engine": (6.0, "ok"),
-        "aiohttp / Scrapy default": (4.0, "MISSED"),
-        "aiohttp / Scrapy bare": (3.0, ""),
+        "httptools / Scrapy engine": (6.0, "ok"),
+        "httptools / Scrapy default": (4.0, "MISSED"),
+        "httptools / Scrapy bare": (3.0, ""),
         "httpx / Scrapy engine": (3.0, ""),
         "httpx / Scrapy default": (2.0, ""),
         "httpx / Scrapy bare": (1.5, ""),
@@ -52,7 +52,7 @@ def test_a_run_that_did_not_fetch_all_pages_is_no_figure(tmp_path: Path) -> None
     bench = Bench(tmp_path, peers=None, profile=None)
     with bench.web(PAGES.at(0)) as web:
         urls = page_urls(web, range(2), 2)
-        spent = bench.fetcher(web, "aiohttp", urls)
+        spent = bench.fetcher(web, "httptools", urls)
         assert (spent.pages, spent.outcomes) == (4, {"200": 4})
         with pytest.raises(Failed, match="http"):
-            bench.fetcher(web, "aiohttp", [*urls, web.url(0, "/p/9999")])
+            bench.fetcher(web, "httptools", [*urls, web.url(0, "/p/9999")])

@@ -147,7 +147,7 @@ def test_cpu_is_that_of_all_processes_those_that_ended_too(tmp_path: Path) -> No
     [
         ("/x/headrace_runtime/streams/embedded/state.py:get|/x/headrace_frontier/seen.py:look", "seen lookup"),
         ("/x/headrace_runtime/streams/embedded/commit.py:commit|/x/headrace_frontier/turn.py:run", "log, state"),
-        ("/x/aiohttp/client.py:request|/x/headrace_fetcher/fetch.py:fetch", "fetch"),
+        ("/x/httpx/_models.py:__init__|/x/headrace_fetcher/fetch.py:fetch", "fetch"),
         ("/usr/lib/json.py:loads", "loop and the rest"),
         ("thread:pack", "zstd, sha256"),
     ],
@@ -158,7 +158,7 @@ def test_a_sample_belongs_to_the_innermost_stage(where: str, stage: str) -> None
 
 def test_samples_add_up_to_a_page() -> None:
     worker = Sample(["python", "-P", "-m", "headrace_parser.worker", "3"], {"/x/headrace_parser/page.py:parse": 0.2})
-    main = Sample(["python", "headrace", "crawl"], {"/x/aiohttp/client.py:get": 0.1, "thread:pack": 0.1})
+    main = Sample(["python", "headrace", "crawl"], {"/x/httpx/_models.py:__init__": 0.1, "thread:pack": 0.1})
     found = {figure.case: figure.value for figure in stages.figures([worker, main], "3 KB", pages=100)}
     processes = {"of the total, parser worker": 2.0, "of the total, crawl": 2.0}
     assert found == {"parse": 2.0, "fetch": 1.0, "zstd, sha256": 1.0, "total": 4.0} | processes

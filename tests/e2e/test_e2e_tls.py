@@ -16,7 +16,7 @@ SPEC = WebSpec(
 )
 
 
-@pytest.mark.parametrize("client", ["aiohttp", "pyreqwest", "httpx"])
+@pytest.mark.parametrize("client", ["httptools", "pyreqwest", "httpx"])
 def test_a_web_over_tls_is_crawled_exactly_and_asked_again_conditionally(tmp_path: Path, client: str) -> None:
     with RunningWeb(SPEC) as web:
         crawler = Crawler(tmp_path, SSL_CERT_FILE=str(web.ca), HEADRACE_FETCH__CLIENT=client)

@@ -7,10 +7,10 @@ from typing import Any
 
 import httpx
 
-from headrace_fetcher.aiohttp_transport import AiohttpTransport
 from headrace_fetcher.client import Client
 from headrace_fetcher.fetch import PageFetcher
 from headrace_fetcher.headers import user_agent
+from headrace_fetcher.httptools_transport import HttptoolsTransport
 from headrace_fetcher.httpx_transport import PerHostTransport
 from headrace_fetcher.memory import Memory
 from headrace_fetcher.packing import Packer
@@ -24,7 +24,7 @@ from headrace_runtime.clock import SystemClock
 from headrace_schemas.messages import FetchTask
 from headrace_schemas.urls import Canonicaliser, host_of
 
-CLIENTS = ("pyreqwest", "aiohttp", "httpx")
+CLIENTS = ("httptools", "pyreqwest", "httpx")
 LOOPBACK = ("127.0.0.0/8",)
 
 
@@ -72,12 +72,12 @@ async def rig(
     clock, vetting = SystemClock(), Vetting(allow, ports)
     resolver = Resolver(vetting, clock, ttl=ttl)
     transport: httpx.AsyncBaseTransport
-    if client == "aiohttp":
-        transport = AiohttpTransport(
-            resolver, vetting, new_ssl_context(), clock, connect_timeout=2.0, read_timeout=read, idle=idle
-        )
-    elif client == "pyreqwest":
+    if client == "pyreqwest":
         transport = PyreqwestTransport(resolver, clock, connect_timeout=2.0, read_timeout=read, idle=idle, http2=http2)
+    elif client == "httptools":
+        transport = HttptoolsTransport(
+            resolver, new_ssl_context(), clock, connect_timeout=2.0, read_timeout=read, idle=idle
+        )
     else:
         transport = PerHostTransport(
             resolver, new_ssl_context(), clock, connect_timeout=2.0, read_timeout=read, idle=idle

@@ -19,7 +19,7 @@ from tests.fetcher.served import loopback, served
 
 async def storm(folder: Path, client: str, during: list[str], after: list[str]) -> dict[str, Any]:
     urls = during + after
-    settings = loopback(client=client, total_timeout=4.0, read_timeout=2.0, limits={"concurrency": 128})
+    settings = loopback(client=client, total_timeout=8.0, read_timeout=3.0, limits={"concurrency": 128})
     async with served(folder, settings=settings) as fetcher:
         tasks = [task(url, fetch_id=number) for number, url in enumerate(urls)]
         await fetcher.send(*tasks[: len(during)])

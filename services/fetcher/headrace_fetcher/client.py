@@ -2,6 +2,7 @@
 
 import asyncio
 from functools import lru_cache
+from typing import Any
 
 import httpx
 
@@ -28,7 +29,7 @@ class Client:
         """→ the body, to be closed by the caller whatever happens; all else that is known of the answer is noted in
         `trip`."""
         origin, target = target_of(url)
-        request = self._request(self._origin(origin), target, extra)
+        request = self._request(self._origin(origin), {"target": target, "origin": origin}, extra)
         trip.written, trip.status, trip.answered = None, 0, 0.0
         trip.begun, trip.connect, trip.protocol = self._clock.monotonic(), -1.0, ""
         response = await self._transport.handle_async_request(request)
@@ -46,12 +47,12 @@ class Client:
         url = httpx.URL(origin)
         return httpx.Request("GET", url, headers=[(b"Host", url.netloc), *self._standing])
 
-    def _request(self, like: httpx.Request, target: bytes, extra: h.Raw) -> httpx.Request:
+    def _request(self, like: httpx.Request, extensions: dict[str, Any], extra: h.Raw) -> httpx.Request:
         """A request of the same origin. Its constructor would read URL and headers again, for a tenth of a page."""
         if extra:
-            return httpx.Request("GET", like.url, headers=[*like.headers.raw, *extra], extensions={"target": target})
+            return httpx.Request("GET", like.url, headers=[*like.headers.raw, *extra], extensions=extensions)
         request = httpx.Request.__new__(httpx.Request)
-        request.__dict__.update(like.__dict__, extensions={"target": target})
+        request.__dict__.update(like.__dict__, extensions=extensions)
         return request
 
 

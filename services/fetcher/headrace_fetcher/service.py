@@ -6,11 +6,11 @@ from typing import Any
 
 import httpx
 
-from headrace_fetcher.aiohttp_transport import AiohttpTransport
 from headrace_fetcher.client import Client
 from headrace_fetcher.dispatch import Dispatcher, Errand
 from headrace_fetcher.fetch import PageFetcher
 from headrace_fetcher.headers import user_agent
+from headrace_fetcher.httptools_transport import HttptoolsTransport
 from headrace_fetcher.httpx_transport import PerHostTransport
 from headrace_fetcher.memory import Memory
 from headrace_fetcher.meters import Meters
@@ -40,7 +40,7 @@ def build(settings: Settings, parts: Parts) -> Service:
     clock, fetch, limits = parts.clock, settings.fetch, settings.limits
     vetting = Vetting(fetch.allow_private, fetch.ports)
     resolver = Resolver(vetting, clock)
-    transport = _transport(settings, resolver, vetting, clock)
+    transport = _transport(settings, resolver, clock)
     packer = Packer(fetch.zstd_level)
     client = Client(transport, user_agent(fetch.agent, _version(), settings.contact), clock)
     pages = PageFetcher(
@@ -104,7 +104,7 @@ def build(settings: Settings, parts: Parts) -> Service:
     )
 
 
-def _transport(settings: Settings, resolver: Resolver, vetting: Vetting, clock: Clock) -> httpx.AsyncBaseTransport:
+def _transport(settings: Settings, resolver: Resolver, clock: Clock) -> httpx.AsyncBaseTransport:
     fetch, idle = settings.fetch, _idle_connections(settings.limits.concurrency)
     if fetch.client == "httpx":
         return PerHostTransport(
@@ -124,9 +124,8 @@ def _transport(settings: Settings, resolver: Resolver, vetting: Vetting, clock: 
             idle=idle,
             http2=fetch.http2,
         )
-    return AiohttpTransport(
+    return HttptoolsTransport(
         resolver,
-        vetting,
         new_ssl_context(),
         clock,
         connect_timeout=fetch.connect_timeout,

@@ -1,0 +1,254 @@
+"""One connection that speaks HTTP/1.1, parsed by llhttp: one exchange at a time, each bounded in every way.
+
+asyncio calls `Connection` as its protocol, httptools as its parser's listener; the transport calls `ask` and
+`look`, the reader of an answer its `Exchange`.
+"""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import httptools
+
+from headrace_fetcher.faults import TransportFault, WentStale
+from headrace_runtime.clock import Clock
+
+HEAD = 64 * 1024  # bytes of a head; of whatever else is not body between two pieces of it (chunk extensions, trailers)
+FIELDS = 256  # headers of an answer
+INTERIM = 8  # 1xx answers before the answer
+BUFFER = 256 * 1024  # bytes of body held for a reader that is busy, about
+
+_LENIENT = {"lenient_headers": True, "lenient_optional_cr_before_lf": True, "lenient_spaces_after_chunk_size": True}
+"""What browsers put up with in an answer, and nothing that changes where it ends."""
+
+
+class Exchange:
+    """A request that was sent, and what has come of its answer."""
+
+    __slots__ = ("_clock", "_connection", "_waiter", "body", "complete", "error", "fields", "held", "status", "written")
+
+    def __init__(self, connection: "Connection", clock: Clock) -> None:
+        self._connection, self._clock = connection, clock
+        self._waiter: asyncio.Future[None] | None = None
+        self.status = 0
+        """0: its head has not come yet."""
+        self.fields: list[tuple[bytes, bytes]] = []
+        self.body: list[bytes] = []
+        self.held = 0
+        """Bytes of `body`."""
+        self.complete = False
+        self.error: TransportFault | None = None
+        self.written = 0.0
+        """When it was certainly on the wire; 0: not yet."""
+
+    def sent(self) -> None:
+        """Called one turn of the loop after the request was written: uvloop sends at the end of a turn, and a turn
+        with many pages in it is long."""
+        self.written = self._clock.monotonic()
+
+    async def head(self) -> None:
+        while not self.status:
+            await self._more()
+
+    async def piece(self) -> bytes:
+        """What has come of the body; empty at its end."""
+        while not self.body:
+            if self.complete:
+                return b""
+            await self._more()
+        body, self.body, self.held = self.body, [], 0
+        self._connection.read(self)
+        return body[0] if len(body) == 1 else b"".join(body)
+
+    def leave(self) -> None:
+        """Whatever is still to come is of no use, and neither is the connection it would come over."""
+        if not self.complete:
+            self._connection.abort()
+
+    def fail(self, error: TransportFault) -> None:
+        if not self.complete and self.error is None:
+            self.error = error
+            self.wake()
+
+    def wake(self) -> None:
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+    @property
+    def waiting(self) -> bool:
+        return self._waiter is not None
+
+    async def _more(self) -> None:
+        if self.error is not None:
+            raise self.error
+        self._waiter = asyncio.get_running_loop().create_future()
+        self._connection.heard_at = self._clock.monotonic()
+        try:
+            await self._waiter
+        finally:
+            self._waiter = None
+
+
+class Connection(asyncio.Protocol):
+    def __init__(
+        self, clock: Clock, free: Callable[["Connection"], None], lost: Callable[["Connection"], None]
+    ) -> None:
+        """`free`: called when it can carry the next request; `lost`: once, when it is gone."""
+        self._clock, self._free, self._lost = clock, free, lost
+        self._loop = asyncio.get_running_loop()
+        self._parser = httptools.HttpResponseParser(self)
+        self._parser.set_dangerous_leniencies(**_LENIENT)
+        self._transport: Any = None
+        self._exchange: Exchange | None = None
+        self._fed = self._interim = 0
+        self._head = self._spoiled = self._keep = self._paused = self._heard = self._last = False
+        self.used = 0
+        """Requests it has carried."""
+        self.heard_at = clock.monotonic()
+        """When it last said something, was last waited for, or became idle."""
+
+    # ---- called by the transport ----
+
+    def ask(self, request: bytes, last: bool) -> Exchange:
+        """`last`: it is not kept after this."""
+        exchange = self._exchange = Exchange(self, self._clock)
+        self._fed = self._interim = 0
+        self._head, self._heard, self._last = True, False, last
+        self.used += 1
+        self._transport.write(request)
+        self._loop.call_soon(exchange.sent)
+        return exchange
+
+    @property
+    def usable(self) -> bool:
+        return self._exchange is None and not self._transport.is_closing()
+
+    @property
+    def version(self) -> bytes:
+        return b"HTTP/" + str(self._parser.get_http_version()).encode("ascii")
+
+    def look(self, now: float, patience: float, keep: float) -> None:
+        """Ends what has been waited for, or has been idle, for too long."""
+        quiet, exchange = now - self.heard_at, self._exchange
+        if exchange is None:
+            if quiet > keep:
+                self._transport.close()
+        elif exchange.waiting and quiet > patience:
+            exchange.fail(TransportFault("timeout", "no byte in time"))
+            self.abort()
+
+    def abort(self) -> None:
+        if self._transport is not None:
+            self._transport.abort()
+
+    def read(self, exchange: Exchange) -> None:
+        """Its buffer is empty again."""
+        if self._paused and exchange is self._exchange:
+            self._paused = False
+            self._transport.resume_reading()
+
+    # ---- called by asyncio ----
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = transport
+
+    def data_received(self, data: bytes) -> None:
+        exchange = self._exchange
+        if exchange is None:  # idle, and says what nobody asked for
+            self._transport.abort()
+            return
+        self._heard, self.heard_at = True, self._clock.monotonic()
+        self._fed += len(data)
+        try:
+            self._parser.feed_data(data)
+        except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
+            self._spoiled = True
+            cause = error.__context__ if isinstance(error, httptools.HttpParserCallbackError) else None
+            exchange.fail(cause if isinstance(cause, TransportFault) else TransportFault("protocol", _said(error)))
+        if self._fed > HEAD:
+            what = "a head" if self._head else "what is no body"
+            exchange.fail(TransportFault("headers", f"more than {HEAD} bytes of {what}", retriable=False))
+        if exchange.complete or exchange.error is not None:
+            self._done(exchange)
+        elif exchange.held > BUFFER and not self._paused:
+            self._paused = True
+            self._transport.pause_reading()
+        if exchange.status:
+            exchange.wake()
+
+    def connection_lost(self, error: Exception | None) -> None:
+        exchange, self._exchange = self._exchange, None
+        if exchange is not None:
+            if error is None and exchange.status and not _announced(exchange.fields):
+                exchange.complete = True
+                exchange.wake()
+            else:
+                exchange.fail(self._fault(exchange, error))
+        self._lost(self)
+
+    def _fault(self, exchange: Exchange, error: Exception | None) -> TransportFault:
+        why = str(error)[:200] if error else ""
+        if exchange.status:
+            return TransportFault("protocol", why or "the body is cut short")
+        why = why or "hung up before an answer"
+        return WentStale(why) if self.used > 1 and not self._heard else TransportFault("protocol", why)
+
+    def _done(self, exchange: Exchange) -> None:
+        self._exchange = None
+        if self._spoiled or not self._keep or exchange.error is not None:
+            self._transport.abort()
+            return
+        if self._paused:
+            self._paused = False
+            self._transport.resume_reading()
+        self._free(self)
+
+    # ---- called by the parser ----
+
+    def on_message_begin(self) -> None:
+        if self._exchange is None or self._exchange.complete:
+            self._spoiled = True  # more than was asked for
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        if not self._head or self._exchange is None:
+            return  # a trailer
+        fields = self._exchange.fields
+        fields.append((name, value.rstrip(b" \t")))
+        if len(fields) > FIELDS:
+            raise TransportFault("headers", f"more than {FIELDS} headers", retriable=False)
+
+    def on_headers_complete(self) -> None:
+        exchange, status = self._exchange, self._parser.get_status_code()
+        if exchange is None or exchange.complete:
+            return
+        if status < 100:
+            raise TransportFault("protocol", f"HTTP status {status}")
+        if status < 200:
+            self._interim += 1
+            exchange.fields.clear()
+            if status == 101 or self._interim > INTERIM:
+                raise TransportFault("protocol", f"HTTP status {status} that was not asked for")
+            return
+        self._head, self._fed = False, 0
+        self._keep = not self._last and self._parser.should_keep_alive()
+        exchange.status = status
+
+    def on_body(self, data: bytes) -> None:
+        exchange = self._exchange
+        if exchange is not None and not exchange.complete:
+            self._fed = 0
+            exchange.body.append(data)
+            exchange.held += len(data)
+
+    def on_message_complete(self) -> None:
+        if self._exchange is not None and self._exchange.status:  # else it was an interim answer
+            self._exchange.complete = True
+
+
+def _announced(fields: list[tuple[bytes, bytes]]) -> bool:
+    """Whether the head says where the body ends; else the end of the connection does."""
+    return any(name.lower() in (b"content-length", b"transfer-encoding") for name, _ in fields)
+
+
+def _said(error: Exception) -> str:
+    return f"not HTTP: {error}"[:200]
