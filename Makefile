@@ -7,7 +7,7 @@ STAMP := $(VENV)/.installed
 PEERS := benchmarks/.venv
 
 .DEFAULT_GOAL := help
-.PHONY: help install lock crawl test test-unit lint format kafka-up kafka-down wheel docs bench-frontier bench-fetch bench-robots torture clean
+.PHONY: help install lock crawl test test-unit lint format kafka-up kafka-down wheel tools docs bench-frontier bench-fetch bench-robots torture clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -81,6 +81,9 @@ $(PEERS)/.installed: benchmarks/peers.txt
 
 wheel: install ## build dist/headrace-*.whl
 	@$(BIN)/uv build --quiet --wheel --no-build-isolation --python $(BIN)/python
+
+tools: install ## the real Prometheus that tests ask, into .venv/bin (Debian)
+	@.ci/tools $(BIN)
 
 docs: install ## write the pages of docs/ that are derived from code
 	@$(BIN)/python docs/render.py
