@@ -6,6 +6,8 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from prometheus_client import CollectorRegistry
+
 from headrace import socket
 from headrace.completion import Scanner
 from headrace.desired import Desired
@@ -16,6 +18,7 @@ from headrace_runtime.control import ControlWatch
 from headrace_runtime.service import Parts, Service
 from headrace_runtime.streams.open import open_streams
 from headrace_runtime.streams.seams import Streams
+from headrace_runtime.vitals import Vitals
 from headrace_schemas.errors import WorkspaceBusy
 from headrace_schemas.settings import Settings
 
@@ -68,14 +71,20 @@ class Opened:
 
 @asynccontextmanager
 async def opened(
-    settings: Settings, workspace: Workspace, *, create: bool, state: Path | None = None, instance: str = ""
+    settings: Settings,
+    workspace: Workspace,
+    *,
+    create: bool,
+    state: Path | None = None,
+    instance: str = "",
+    registry: CollectorRegistry | None = None,
 ) -> AsyncIterator[Opened]:
     """`create`: may make the workspace and write its layout; a command that only looks must not."""
     if create:
         workspace.make()
     elif not settings.kafka:
         workspace.must_exist()
-    streams = await _open(settings, workspace, state, instance, patience=_PATIENCE if create else 0.0)
+    streams = await _open(settings, workspace, state, instance, registry, patience=_PATIENCE if create else 0.0)
     try:
         table = await streams.table("crawl.control")
         progress = await streams.table("crawl.progress")
@@ -90,13 +99,18 @@ async def opened(
 
 
 async def _open(
-    settings: Settings, workspace: Workspace, state: Path | None, instance: str, patience: float
+    settings: Settings,
+    workspace: Workspace,
+    state: Path | None,
+    instance: str,
+    registry: CollectorRegistry | None,
+    patience: float,
 ) -> Streams:
     """A command that only looks holds the log for a moment: it must not turn away the crawl that starts just then."""
     deadline = Deadline(patience)
     while True:
         try:
-            return await open_streams(settings, workspace.root, state=state, instance=instance)
+            return await open_streams(settings, workspace.root, state=state, instance=instance, registry=registry)
         except WorkspaceBusy:
             if settings.kafka or deadline.passed or await socket.listens(workspace.socket):
                 raise
@@ -104,4 +118,5 @@ async def _open(
 
 
 def build(names: Sequence[str], settings: Settings, parts: Parts) -> list[Service]:
+    Vitals(parts.registry, names, parts.workspace).watch(parts.control)
     return [BUILDERS[name](settings, parts) for name in names]

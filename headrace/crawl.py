@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
+from prometheus_client import CollectorRegistry
+
 from headrace import socket
 from headrace.completion import Scan, complete
 from headrace.compose import BUILDERS, Opened, build, opened
@@ -73,8 +75,9 @@ async def crawl(
     slot = claim(workspace.root, "crawl", settings.streams.instance) if settings.kafka else None
     state, instance = (slot.path, slot.instance) if slot else (None, "")
     try:
-        async with opened(settings, workspace, create=True, state=state, instance=instance) as parts:
-            return await Crawl(settings, workspace, parts, signals, reloader, out).run(seeds, order)
+        registry = new_registry()
+        async with opened(settings, workspace, create=True, state=state, instance=instance, registry=registry) as parts:
+            return await Crawl(settings, workspace, parts, registry, signals, reloader, out).run(seeds, order)
     finally:
         if slot:
             slot.release()
@@ -88,11 +91,12 @@ class Crawl:
         settings: Settings,
         workspace: Workspace,
         opened: Opened,
+        registry: CollectorRegistry,
         signals: Signals,
         reloader: Reloader,
         out: TextIO,
     ) -> None:
-        self._settings, self._workspace, self._opened = settings, workspace, opened
+        self._settings, self._workspace, self._opened, self._registry = settings, workspace, opened, registry
         self._signals, self._reloader, self._out = signals, reloader, out
         self._reload = False
         self._stop = asyncio.Event()
@@ -102,10 +106,9 @@ class Crawl:
         self._supervisor: Supervisor | None = None
 
     async def run(self, seeds: list[str], order: Order) -> int:
-        registry = new_registry()
         metrics = self._settings.metrics
         endpoint = Endpoint(
-            registry, metrics.host, metrics.port, self._ready, self._dump, lambda: answers_of(self._services)
+            self._registry, metrics.host, metrics.port, self._ready, self._dump, lambda: answers_of(self._services)
         )
         # First, since it may fail: a port in use must not leave half a crawl behind.
         address = await endpoint.start() if metrics.enabled else ""
@@ -116,15 +119,18 @@ class Crawl:
             if not self._settings.kafka:
                 await server.start()
             parts = Parts(
-                self._opened.streams, self._opened.control, SystemClock(), registry, self._workspace.root, address
+                self._opened.streams, self._opened.control, SystemClock(), self._registry, self._workspace.root, address
             )
             self._services = services = build(list(BUILDERS), self._settings, parts)
             self._supervisor = Supervisor(
-                self._opened.streams, services, shutdown_timeout=self._settings.shutdown_timeout, registry=registry
+                self._opened.streams,
+                services,
+                shutdown_timeout=self._settings.shutdown_timeout,
+                registry=self._registry,
             )
             self._signals.on_dump(lambda: log.warning("status", **self._dump()))
             self._signals.on_reload(self._reload_soon)
-            return await self._supervise(self._supervisor, registry)
+            return await self._supervise(self._supervisor)
         finally:
             await server.close()
             if address:
@@ -141,12 +147,12 @@ class Crawl:
         await self._opened.desired.seeded()
         return control
 
-    async def _supervise(self, supervisor: Supervisor, registry: Any) -> int:
+    async def _supervise(self, supervisor: Supervisor) -> int:
         started = time.monotonic()
         view = view_for(self._out)
         running = asyncio.create_task(supervisor.run(self._stop))
         watching = asyncio.create_task(self._watch(view))
-        lag = asyncio.create_task(watch_lag(self._opened.streams, EDGES, registry))
+        lag = asyncio.create_task(watch_lag(self._opened.streams, EDGES, self._registry))
         try:
             await asyncio.wait({running, watching}, return_when=asyncio.FIRST_COMPLETED)
             code = watching.result() if watching.done() else 1

@@ -35,8 +35,10 @@ async def run_service(name: str, settings: Settings, workspace: Workspace, signa
     workspace.make()
     slot = claim(workspace.root, name, settings.streams.instance)
     try:
-        async with opened(settings, workspace, create=True, state=slot.path, instance=slot.instance) as parts:
-            registry = new_registry()
+        registry = new_registry()
+        async with opened(
+            settings, workspace, create=True, state=slot.path, instance=slot.instance, registry=registry
+        ) as parts:
             supervisor: Supervisor | None = None
             services: list[Service] = []
 

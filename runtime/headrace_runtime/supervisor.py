@@ -13,7 +13,7 @@ from headrace_runtime.clock import Deadline
 from headrace_runtime.logs import get_logger
 from headrace_runtime.rootcause import root_cause
 from headrace_runtime.service import Service
-from headrace_runtime.streams.metered import metered
+from headrace_runtime.streams.metered import LaneMeters, metered
 from headrace_runtime.streams.seams import Membership, Streams
 from headrace_schemas.errors import FatalError
 
@@ -39,6 +39,8 @@ class Supervisor:
         self._lanes: dict[str, asyncio.Task[None]] = {}
         self._background: list[asyncio.Task[None]] = []
         self._errors: list[BaseException] = []
+        for service in services:
+            LaneMeters.of(registry).expect(service.group, service.topics, lambda: self._state != "starting")
 
     async def run(self, stop: asyncio.Event) -> None:
         """Returns after `stop`, when all has ended; raises the first error of anything, when the rest has ended too."""

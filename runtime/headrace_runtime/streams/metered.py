@@ -3,7 +3,9 @@
 import asyncio
 import time
 from collections import Counter as Tally
-from collections.abc import Iterable
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from typing import ClassVar
 from weakref import WeakKeyDictionary
 
@@ -11,8 +13,11 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from headrace_runtime.clock import Deadline
 from headrace_runtime.logs import get_logger
-from headrace_runtime.streams.seams import Edge, Lane, Record, Serve, StateView, Streams, Unit
+from headrace_runtime.streams.seams import Edge, Lane, Record, Send, Serve, StateView, Streams, Unit
+from headrace_schemas import codec
 from headrace_schemas.errors import LaneLost
+from headrace_schemas.messages import DeadLetter
+from headrace_schemas.topics import TOPICS
 
 _BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)  # seconds
 
@@ -35,6 +40,21 @@ class LaneMeters:
             "headrace_lanes_lost", "Lanes opened anew as a commit was in doubt", ["group"], registry=registry
         )
         self.lanes = Gauge("headrace_lanes", "Lanes served now", ["group"], registry=registry)
+        self.assigned = Counter("headrace_lanes_assigned", "Lanes taken over", ["group"], registry=registry)
+        self.revoked = Counter("headrace_lanes_revoked", "Lanes given away or lost", ["group"], registry=registry)
+        self.dead_letters = Counter(
+            "headrace_dead_letters",
+            "Records that could not be handled, by the group and the topic they were read from",
+            ["group", "topic"],
+            registry=registry,
+        )
+        self._heartbeat = Gauge(
+            "headrace_heartbeat_timestamp_seconds",
+            "When the slowest lane of the service last asked for records or committed (Unix time)",
+            ["service"],
+            registry=registry,
+        )
+        self._serving: defaultdict[str, set[MeteredLane]] = defaultdict(set)
         self.lag = Gauge("headrace_lag", "Records a group has yet to commit", ["topic", "group"], registry=registry)
 
     @classmethod
@@ -43,6 +63,41 @@ class LaneMeters:
         if found is None:
             found = cls._known[registry] = cls(registry)
         return found
+
+    def expect(self, group: str, topics: Iterable[str], started: Callable[[], bool]) -> None:
+        """Shows at 0 what `group` may count, and its heartbeat, which stands still until it has started: what is not
+        there can neither be drawn nor watched."""
+        for by_group in (self.unit_seconds, self.lost, self.lanes, self.assigned, self.revoked):
+            by_group.labels(group)
+        for topic in topics:
+            self.records.labels(group, topic)
+            self.dead_letters.labels(group, topic)
+        for row in TOPICS.values():
+            if group in row.producers and row.kind != "changelog":
+                self.sends.labels(row.name)
+                self.sent_bytes.labels(row.name)
+        began = time.time()
+        self._heartbeat.labels(group).set_function(lambda: self._beat(group) if started() else began)
+
+    def _beat(self, group: str) -> float:
+        """A process that stands by has no lanes, and lives."""
+        return min((lane.beat for lane in self._serving[group]), default=time.time())
+
+    @contextmanager
+    def serving(self, lane: "MeteredLane") -> Iterator[None]:
+        owned = self.lanes.labels(lane.group)
+        owned.inc()
+        self.assigned.labels(lane.group).inc()
+        self._serving[lane.group].add(lane)
+        try:
+            yield
+        except LaneLost:
+            self.lost.labels(lane.group).inc()
+            raise
+        finally:
+            self._serving[lane.group].discard(lane)
+            self.revoked.labels(lane.group).inc()
+            owned.dec()
 
     def committed(self, group: str, unit: Unit, seconds: float) -> None:
         self.unit_seconds.labels(group).observe(seconds)
@@ -54,6 +109,8 @@ class LaneMeters:
             for send in sends:
                 counts[send.topic] += 1
                 sizes[send.topic] += len(send.value)
+                if send.topic == "dead.letters":
+                    self.dead_letters.labels(group, _origin(send)).inc()
         for topic, count in counts.items():
             self.sends.labels(topic).inc(count)
             self.sent_bytes.labels(topic).inc(sizes[topic])
@@ -64,17 +121,16 @@ def metered(serve: Serve, registry: CollectorRegistry) -> Serve:
     meters = LaneMeters.of(registry)
 
     async def served(lane: Lane) -> None:
-        owned = meters.lanes.labels(lane.group)
-        owned.inc()
-        try:
-            await serve(MeteredLane(lane, meters))
-        except LaneLost:
-            meters.lost.labels(lane.group).inc()
-            raise
-        finally:
-            owned.dec()
+        measured = MeteredLane(lane, meters)
+        with meters.serving(measured):
+            await serve(measured)
 
     return served
+
+
+def _origin(send: Send) -> str:
+    letter: DeadLetter = codec.decode(send.topic, send.value)
+    return letter.topic
 
 
 class MeteredLane:
@@ -82,6 +138,8 @@ class MeteredLane:
 
     def __init__(self, lane: Lane, meters: LaneMeters) -> None:
         self._lane, self._meters = lane, meters
+        self.beat = time.time()
+        """When it was last seen to go on."""
 
     @property
     def group(self) -> str:
@@ -104,11 +162,14 @@ class MeteredLane:
         return self._lane.stopping
 
     async def poll(self, limit: int, timeout: float) -> list[Record]:
-        return await self._lane.poll(limit, timeout)
+        records = await self._lane.poll(limit, timeout)
+        self.beat = time.time()
+        return records
 
     async def commit(self, unit: Unit) -> None:
         began = time.perf_counter()
         await self._lane.commit(unit)
+        self.beat = time.time()
         self._meters.committed(self._lane.group, unit, time.perf_counter() - began)
 
     def owned(self) -> bool:

@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+from prometheus_client import CollectorRegistry
+
 from headrace_runtime.clock import SystemClock
 from headrace_runtime.streams.seams import Streams
 from headrace_schemas.errors import UsageError
@@ -9,9 +11,15 @@ from headrace_schemas.settings import Settings
 
 
 async def open_streams(
-    settings: Settings, workspace: Path, *, state: Path | None = None, instance: str = ""
+    settings: Settings,
+    workspace: Path,
+    *,
+    state: Path | None = None,
+    instance: str = "",
+    registry: CollectorRegistry | None = None,
 ) -> Streams:
-    """`state` and `instance`: this process's slot on Kafka (folder of its state, its `group_instance_id`)."""
+    """`state` and `instance`: this process's slot on Kafka (folder of its state, its `group_instance_id`). `registry`:
+    where the engine counts, if anybody looks."""
     streams = settings.streams
     if settings.kafka:
         from headrace_runtime.streams.kafka.engine import KafkaStreams
@@ -24,6 +32,7 @@ async def open_streams(
             instance=instance,
             session_timeout=streams.session_timeout,
             clock=SystemClock(),
+            registry=registry,
         )
     if streams.url != "embedded:":
         raise UsageError(f"streams.url is {streams.url!r}; allowed: embedded: or kafka://host:port[,host:port]")

@@ -6,11 +6,15 @@ from functools import lru_cache
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
+from headrace_fetcher.busiest import Busiest
 from headrace_runtime.clock import Clock
+from headrace_schemas.messages import FAILURES, Phases
 
 WINDOW = 10  # seconds that pages per second are taken over
 RECENT = 1_000  # attempts that the success rate is taken over
 LATENCIES = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
+STATUSES = (200, 301, 302, 304, 403, 404, 429, 500, 503)
+"""Shown at 0 from the start: a figure that comes only with the first error cannot be watched before it."""
 
 
 class Pace:
@@ -49,6 +53,21 @@ class Meters:
         self.latency = Histogram(
             "crawler_fetch_latency_seconds", "Start of a request to its last byte", buckets=LATENCIES, registry=registry
         )
+        phase = Histogram(
+            "crawler_fetch_phase_seconds",
+            "Where the time of an attempt went: turn (its host was not free), connect, first_byte, body",
+            ["phase"],
+            buckets=LATENCIES,
+            registry=registry,
+        )
+        self._turn, self._connect, self._first_byte, self._body = map(
+            phase.labels, ("turn", "connect", "first_byte", "body")
+        )
+        self._busiest = Busiest(registry)
+        for code in STATUSES:
+            self.status.labels(str(code))
+        for reason in (*FAILURES, "refused"):
+            self.failures.labels(reason)
         self._active = Gauge("crawler_active_workers", "Requests under way", registry=registry)
         self._hosts = Gauge("crawler_hosts_scheduled", "Hosts the politeness clock knows", registry=registry)
         rate = Gauge("crawler_pages_per_second", "Pages a second over the last ten seconds", registry=registry)
@@ -75,8 +94,18 @@ class Meters:
     def _coded(self, status: int) -> Counter:
         return self.status.labels(str(status) if status < 600 else "other")
 
-    def page(self) -> None:
+    def phases(self, waited: float, phases: Phases) -> None:
+        """`waited`: seconds for its host's turn. What the client cannot tell is not shown."""
+        self._turn.observe(waited)
+        if phases.connect >= 0:
+            self._connect.observe(phases.connect / 1000)
+        if phases.first_byte:
+            self._first_byte.observe(phases.first_byte / 1000)
+            self._body.observe(phases.body / 1000)
+
+    def page(self, host: str) -> None:
         self.pages.inc()
+        self._busiest.note(host)
         self.pace.note()
 
     def success_rate(self) -> float:

@@ -1,7 +1,6 @@
 """The composition: settings and parts → the fetcher service."""
 
 import resource
-from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 import httpx
@@ -28,6 +27,7 @@ from headrace_runtime.clock import Clock
 from headrace_runtime.service import Parts, Service
 from headrace_runtime.streams.loops import Desk, run_pooled
 from headrace_runtime.streams.seams import Lane
+from headrace_runtime.vitals import release
 from headrace_schemas.messages import FetchTask
 from headrace_schemas.settings import Settings
 from headrace_schemas.topics import inputs_of
@@ -42,7 +42,7 @@ def build(settings: Settings, parts: Parts) -> Service:
     resolver = Resolver(vetting, clock)
     transport = _transport(settings, resolver, clock)
     packer = Packer(fetch.zstd_level)
-    client = Client(transport, user_agent(fetch.agent, _version(), settings.contact), clock)
+    client = Client(transport, user_agent(fetch.agent, release(), settings.contact), clock)
     pages = PageFetcher(
         client,
         Canonicaliser(settings.canonical),
@@ -140,10 +140,3 @@ def _idle_connections(concurrency: int) -> int:
     if soft == resource.RLIM_INFINITY:
         return 10_000
     return max(16, min(10_000, soft // 2 - concurrency))
-
-
-def _version() -> str:
-    try:
-        return version("headrace")
-    except PackageNotFoundError:  # run from a checkout that was never installed
-        return "0"

@@ -143,6 +143,7 @@ class Audit:
                     yield f"{name.decode()} is due at {at}, its record {says}"
         yield from _same("hosts that wait", counters.waiting_hosts, count, "the due index")
         yield from _same("hosts with a time", hosts.due, count, "the due index")
+        yield from _same("open breakers", counters.breakers_open, hosts.distrusted, "the hosts")
 
 
 class _Seen:
@@ -182,10 +183,11 @@ class _Hosts:
     """Sums over the hosts."""
 
     def __init__(self) -> None:
-        self.placed = self.due = self.fetched = self.body_bytes = 0
+        self.placed = self.due = self.distrusted = self.fetched = self.body_bytes = 0
 
     def add(self, host: Host) -> None:
         self.due += bool(host.due)
+        self.distrusted += host.trial > 0
         self.fetched += host.fetched
         self.body_bytes += host.body_bytes
 

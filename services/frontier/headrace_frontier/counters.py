@@ -34,6 +34,12 @@ class Counters(Struct, array_like=True):
     """No lease has a smaller number."""
     denied: dict[str, int] = {}
     """Refusals by circumstance, by reason, ever; `refused_by` are those that stand."""
+    breakers_open: int = 0
+    """Hosts whose breaker is not closed: open, or half-open and on trial."""
+    breakers_opened: int = 0
+    """Times one opened, ever."""
+    hosts_given_up: int = 0
+    """Times a host was given up for a run."""
 
     def count(self, entry: Entry, by: int) -> None:
         """`entry` came (1) or went (-1)."""

@@ -6,6 +6,18 @@ from prometheus_client import CollectorRegistry, Counter, Gauge
 from headrace_frontier.counters import Counters
 from headrace_schemas.messages import State
 
+REJECTIONS = (
+    "host_not_allowed",
+    "subdomain_denied",
+    "denied_pattern",
+    "not_in_allowlist",
+    "robots_disallow",
+    "depth",
+    "cap",
+    "malformed",
+)
+"""Shown at 0 from the start; others come with the first of them."""
+
 
 class Shown(Struct, frozen=True):
     """One lane's numbers as they were last shown."""
@@ -17,6 +29,9 @@ class Shown(Struct, frozen=True):
     released: int = 0
     late: int = 0
     denials: int = 0
+    breakers_open: int = 0
+    breakers_opened: int = 0
+    hosts_given_up: int = 0
     rejected: dict[str, int] = {}
 
 
@@ -29,6 +44,9 @@ def shown(counters: Counters, oldest_due: float) -> Shown:
         counters.released,
         counters.late,
         counters.robots_denials,
+        counters.breakers_open,
+        counters.breakers_opened,
+        counters.hosts_given_up,
         rejected={
             reason: counters.rejected.get(reason, 0) + counters.denied.get(reason, 0)
             for reason in counters.rejected.keys() | counters.denied.keys()
@@ -57,6 +75,11 @@ class Metrics:
         self._rejects = Counter(
             "crawler_policy_reject_total", "URLs turned away, by reason", ["reason"], registry=registry
         )
+        for reason in REJECTIONS:
+            self._rejects.labels(reason)
+        self._open = Gauge("crawler_breakers_open", "Hosts whose breaker is open or half-open", registry=registry)
+        self._opened = Counter("crawler_breakers_opened_total", "Times a breaker opened", registry=registry)
+        self._given_up = Counter("crawler_hosts_given_up_total", "Hosts given up for a run", registry=registry)
 
     def begin(self, partition: int, now: Shown) -> None:
         """Counts from here: what was before belongs to the last owner."""
@@ -69,6 +92,8 @@ class Metrics:
         self._released.inc(now.released - before.released)
         self._late.inc(now.late - before.late)
         self._denials.inc(now.denials - before.denials)
+        self._opened.inc(now.breakers_opened - before.breakers_opened)
+        self._given_up.inc(now.hosts_given_up - before.hosts_given_up)
         for reason, count in now.rejected.items():
             more = count - before.rejected.get(reason, 0)
             if more > 0:
@@ -91,4 +116,5 @@ class Metrics:
                 self._size.set(count)
         self._tasks.set(sum(lane.in_flight_tasks for lane in lanes))
         self._hosts.set(sum(lane.waiting for lane in lanes))
+        self._open.set(sum(lane.breakers_open for lane in lanes))
         self._age.set(max((lane.oldest_due for lane in lanes), default=0.0))

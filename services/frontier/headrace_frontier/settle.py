@@ -98,7 +98,9 @@ class Settle:
                 assert_never(outcome)
 
     def _answered(self, lease: Lease, host: Host, result: FetchResult, turn: Turn) -> None:
+        distrusted = host.trial > 0
         answered(host)
+        self._ledger.counters.breakers_open += (host.trial > 0) - distrusted
         turnaround = turn.now - lease.released_at - result.waited
         latency = result.latency_ms / 1000
         host.measured(turnaround, latency, lease.delay, lease.connections, self._tuning.host_window)
@@ -106,8 +108,16 @@ class Settle:
     def _fault(self, lease: Lease, host: Host, failed: Failed, turn: Turn) -> None:
         host.window = 1
         if is_news(failed, lease.item.attempt):
-            self._breaker.failed(host, failed, lease.released_at, turn.now, turn.run, lease.fetch_id)
+            self._judge(lease, host, failed, turn)
         self._hold(host, failed, turn)
+
+    def _judge(self, lease: Lease, host: Host, failed: Failed, turn: Turn) -> None:
+        distrusted, cooldown, given_up = host.trial > 0, host.cooldown_until, host.given_up
+        self._breaker.failed(host, failed, lease.released_at, turn.now, turn.run, lease.fetch_id)
+        counters = self._ledger.counters
+        counters.breakers_open += (host.trial > 0) - distrusted
+        counters.hosts_given_up += host.given_up != given_up
+        counters.breakers_opened += host.cooldown_until != cooldown or host.given_up != given_up
 
     def _hold(self, host: Host, failed: Failed, turn: Turn) -> None:
         """429 and 503 with Retry-After speak for the host (RFC 6585 section 4, RFC 9110 section 10.2.3)."""

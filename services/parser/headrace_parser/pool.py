@@ -61,6 +61,7 @@ class ParserPool:
         self._error: BaseException | None = None
         self._submitted: Feed[asyncio.Future[ParsedReply]] | None = None
         self._futures: set[asyncio.Future[ParsedReply]] = set()
+        metrics.watch(lambda: self.pids)
 
     # ---- for its customers
 

@@ -102,6 +102,7 @@ class Sink:
         self._error: BaseException | None = None
         self._trouble = ""
         self._trouble_since = 0.0
+        metrics.watch(trouble=self._trouble_seconds)
 
     async def start(self) -> None:
         """A configuration that can never work is an error now; an index that does not answer is waited for."""
@@ -141,8 +142,11 @@ class Sink:
         return {
             "waiting": self.busy,
             "trouble": self._trouble,
-            "trouble_seconds": round(self._clock.monotonic() - self._trouble_since, 1) if self._trouble else 0.0,
+            "trouble_seconds": round(self._trouble_seconds(), 1),
         }
+
+    def _trouble_seconds(self) -> float:
+        return self._clock.monotonic() - self._trouble_since if self._trouble else 0.0
 
     async def _run(self) -> None:
         while True:

@@ -8,6 +8,7 @@ from aiokafka import AIOKafkaConsumer
 from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.coordinator.assignors.range import RangePartitionAssignor
 from aiokafka.errors import KafkaError
+from prometheus_client import CollectorRegistry
 
 from headrace_runtime.clock import Clock, Deadline
 from headrace_runtime.streams.kafka import offsets, topics
@@ -16,6 +17,7 @@ from headrace_runtime.streams.kafka.delivery import Delivery, Message
 from headrace_runtime.streams.kafka.errors import translate
 from headrace_runtime.streams.kafka.group import AnyLane, KafkaMembership
 from headrace_runtime.streams.kafka.lane import LaneParts, Place
+from headrace_runtime.streams.kafka.meters import KafkaMeters
 from headrace_runtime.streams.kafka.outlet import Outlet
 from headrace_runtime.streams.kafka.prefix import PrefixLane
 from headrace_runtime.streams.kafka.pulse import Pulse, Ticker
@@ -46,12 +48,13 @@ class KafkaStreams:
         stable: AIOKafkaConsumer,
         latest: AIOKafkaConsumer,
         restorer: Restorer,
+        meters: KafkaMeters,
         instance: str,
         session_timeout: float,
     ) -> None:
         self._cluster, self._admin = cluster, admin
         self._outlet, self._delivery, self._restorer = outlet, delivery, restorer
-        self._stable, self._latest = stable, latest
+        self._stable, self._latest, self._meters = stable, latest, meters
         self._instance, self._session_timeout = instance, session_timeout
         self._ticker = Ticker(cluster.clock)
         self._checked = False
@@ -69,6 +72,7 @@ class KafkaStreams:
         instance: str,
         session_timeout: float,
         clock: Clock,
+        registry: CollectorRegistry | None = None,
     ) -> "KafkaStreams":
         """`Unavailable`, naming the address, when no broker answers."""
         cluster = Cluster(bootstrap, prefix, partitions, clock)
@@ -90,8 +94,9 @@ class KafkaStreams:
             raise
         delivery = Delivery(clock)
         outlet = Outlet(cluster, producer, delivery)
-        restorer = Restorer(cluster, stable, state, cluster_id, clock)
-        return cls(cluster, admin, outlet, delivery, stable, latest, restorer, instance, session_timeout)
+        meters = KafkaMeters(registry or CollectorRegistry())
+        restorer = Restorer(cluster, stable, state, cluster_id, clock, meters)
+        return cls(cluster, admin, outlet, delivery, stable, latest, restorer, meters, instance, session_timeout)
 
     @property
     def partitions(self) -> int:
@@ -110,7 +115,17 @@ class KafkaStreams:
         pulse = Pulse(self._ticker, self._session_timeout, clock)
         pulse.watch(consumer)
         parts = LaneParts(
-            self._cluster, consumer, self._admin, self._stable, self._delivery, pulse, clock, group, topics, since
+            self._cluster,
+            consumer,
+            self._admin,
+            self._stable,
+            self._delivery,
+            pulse,
+            clock,
+            self._meters.rebalances.labels(group),
+            group,
+            topics,
+            since,
         )
         membership = KafkaMembership(parts, serve, self._stateful_lane if stateful else self._stateless_lane)
         self._memberships.append(membership)

@@ -90,6 +90,7 @@ class KafkaMembership:
         if partitions:
             self._parts.consumer.pause(*partitions)
         self._parts.pulse.joined()
+        self._parts.rebalances.inc()
         numbers = sorted({at.partition for at in partitions})
         if self._stopping:
             return

@@ -8,6 +8,7 @@ from typing import Any
 from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.errors import IllegalStateError
+from prometheus_client import Counter
 
 from headrace_runtime.clock import Clock, Deadline
 from headrace_runtime.streams.kafka import offsets
@@ -36,6 +37,7 @@ class LaneParts:
     delivery: Delivery
     pulse: Pulse
     clock: Clock
+    rebalances: Counter
     group: str
     topics: Sequence[str]
     since: float | None

@@ -10,6 +10,7 @@ from headrace_runtime.clock import Clock
 from headrace_runtime.streams.kafka import offsets
 from headrace_runtime.streams.kafka.client import Cluster, closed
 from headrace_runtime.streams.kafka.errors import translate
+from headrace_runtime.streams.kafka.meters import KafkaMeters
 from headrace_runtime.streams.kafka.store import LocalState, StateOptions
 from headrace_schemas.errors import Unavailable
 
@@ -22,13 +23,22 @@ _QUIET_SECONDS = 60.0
 class Restorer:
     """Opens the state of partitions of one process. `lookup` reads committed, and belongs to the engine."""
 
-    def __init__(self, cluster: Cluster, lookup: AIOKafkaConsumer, folder: Path, cluster_id: str, clock: Clock) -> None:
+    def __init__(
+        self,
+        cluster: Cluster,
+        lookup: AIOKafkaConsumer,
+        folder: Path,
+        cluster_id: str,
+        clock: Clock,
+        meters: KafkaMeters,
+    ) -> None:
         self._cluster, self._lookup, self._folder, self._cluster_id = cluster, lookup, folder, cluster_id
-        self._clock = clock
+        self._clock, self._meters = clock, meters
         self._options = StateOptions()
 
     async def open(self, name: str, changelog: TopicPartition) -> LocalState:
         """Only once the producer of this partition is started: then nothing of its last owner is still open."""
+        began = self._clock.monotonic()
         lineage = f"{self._cluster_id}/{changelog.topic}/{changelog.partition}"
         state = await LocalState.open(self._folder / name, lineage, self._options, self._clock)
         try:
@@ -36,6 +46,7 @@ class Restorer:
         except BaseException:
             state.close()
             raise
+        self._meters.restore_seconds.observe(self._clock.monotonic() - began)
         return state
 
     async def _catch_up(self, state: LocalState, changelog: TopicPartition) -> None:
@@ -61,6 +72,7 @@ class Restorer:
                 got = await consumer.getmany(changelog, timeout_ms=200, max_records=_CHUNK)
                 records = got.get(changelog, [])
                 count += len(records)
+                self._meters.restored.inc(len(records))
                 before, position = position, await consumer.position(changelog)
                 if position > before:
                     heard = self._clock.monotonic()
