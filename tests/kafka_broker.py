@@ -53,7 +53,7 @@ def _local() -> Iterator[str]:
 
 @contextmanager
 def _container() -> Iterator[str]:
-    _require_docker()
+    require_docker()
     from testcontainers.core.container import DockerContainer
 
     [port] = free_ports(1)
@@ -76,7 +76,7 @@ def _container() -> Iterator[str]:
         container.stop()
 
 
-def _require_docker() -> None:
+def require_docker() -> None:
     try:
         from testcontainers.core.docker_client import DockerClient
 

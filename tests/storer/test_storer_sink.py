@@ -28,7 +28,7 @@ from headrace_storer.index import Index, open_index
 from headrace_storer.metrics import Metrics
 from headrace_storer.sink import LaneWorker, Pace, Sink
 from headrace_storer.store import Store
-from tests.storer.postgres_server import Server
+from tests.postgres_server import Server
 from tests.storer.storer_lane import ListLane
 from tests.storer.storer_messages import failed, page, parsed, raw, record
 
