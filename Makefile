@@ -22,9 +22,13 @@ $(STAMP): requirements.lock pyproject.toml
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	@touch $@
 
-lock: install ## write requirements.lock anew from pyproject.toml
-	$(BIN)/uv pip compile pyproject.toml --group dev --universal --python-version 3.11 --generate-hashes \
-	  --no-emit-index-url --no-emit-find-links --no-header --quiet --upgrade -o requirements.lock
+COMPILE := $(BIN)/uv pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-emit-find-links \
+  --no-header --quiet
+
+lock: install ## write requirements.lock anew from pyproject.toml, and those of the image from it
+	$(COMPILE) pyproject.toml --group dev --upgrade -o requirements.lock
+	$(COMPILE) pyproject.toml --constraints requirements.lock --no-annotate --upgrade -o deploy/requirements.lock
+	echo hatchling | $(COMPILE) - --constraints requirements.lock --no-annotate --upgrade -o deploy/build.lock
 
 crawl: install ## crawl URL=… CONTACT=you@… ; without URL, a demo site served on loopback
 ifdef URL
@@ -78,6 +82,35 @@ $(PEERS)/.installed: benchmarks/peers.txt
 	@echo "installing what we compare with into $(PEERS) (once)" >&2
 	@$(PEERS)/bin/python -m pip install --quiet --disable-pip-version-check -r benchmarks/peers.txt
 	@touch $@
+
+COMPOSE := docker compose
+FLEET := deploy/preflight.sh && $(COMPOSE)
+RUN_IT := $(FLEET) run --rm --no-deps --quiet-pull headrace
+COUNTS := $(if $(FRONTIERS),frontier=$(FRONTIERS)) $(if $(FETCHERS),fetcher=$(FETCHERS)) \
+  $(if $(PARSERS),parser=$(PARSERS)) $(if $(STORERS),storer=$(STORERS))
+
+.PHONY: up down logs scale seed status
+up: ## the fleet with Docker: Kafka, PostgreSQL, the four services, Prometheus, Grafana; wants .env (see .env.example)
+	@$(FLEET) up --detach --build --remove-orphans
+	@echo "Grafana: http://$$($(COMPOSE) port grafana 3000)  Prometheus: http://$$($(COMPOSE) port prometheus 9090)  next: make seed URL=…"
+
+down: ## end the fleet; what it keeps stays in its volumes
+	@$(FLEET) --profile tools down --remove-orphans
+
+logs: ## follow the fleet's log; SERVICE=fetcher for one
+	@$(FLEET) logs --follow --tail 100 $(SERVICE)
+
+scale: ## as many as you say: FETCHERS=4, FRONTIERS=N, PARSERS=N, STORERS=N
+	@test -n "$(strip $(COUNTS))" || { echo "headrace: say how many: make scale FETCHERS=4 (FRONTIERS, PARSERS, STORERS)" >&2; exit 2; }
+	@for count in $(COUNTS); do [[ $$count =~ =[0-9]+$$ ]] || { echo "headrace: $$count is no number of services" >&2; exit 2; }; done
+	@$(FLEET) up --detach --no-deps --no-recreate $(COUNTS:%=--scale %) $(foreach count,$(COUNTS),$(firstword $(subst =, ,$(count))))
+
+seed: ## give the fleet a URL to start from: URL=https://…
+	@test -n "$(URL)" || { echo "headrace: say what to crawl: make seed URL=https://example.org/" >&2; exit 2; }
+	@$(RUN_IT) seed $(foreach url,$(URL),'$(url)')
+
+status: ## how far the fleet is; ARGS=--json for scripts
+	@$(RUN_IT) status $(ARGS)
 
 wheel: install ## build dist/headrace-*.whl
 	@$(BIN)/uv build --quiet --wheel --no-build-isolation --python $(BIN)/python
