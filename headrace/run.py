@@ -1,18 +1,20 @@
 """`headrace run X`: one service of the fleet, on Kafka."""
 
 import asyncio
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from typing import Any
 
-from headrace.compose import BUILDERS, build, opened
+from headrace.compose import BUILDERS, Opened, build, opened
 from headrace.reload import Reloader
 from headrace.seeding import need_contact
 from headrace.workspace import Workspace
 from headrace_runtime.clock import SystemClock
 from headrace_runtime.endpoint import Endpoint, new_registry
 from headrace_runtime.logs import get_logger
+from headrace_runtime.patience import patiently, unless_told
 from headrace_runtime.process import Signals
 from headrace_runtime.service import Parts, Service, answers_of
-from headrace_runtime.slots import claim
+from headrace_runtime.slots import Slot, claim
 from headrace_runtime.streams.metered import watch_lag
 from headrace_runtime.supervisor import Supervisor
 from headrace_schemas.errors import UsageError
@@ -23,6 +25,10 @@ log = get_logger("run")
 
 
 async def run_service(name: str, settings: Settings, workspace: Workspace, signals: Signals, reloader: Reloader) -> int:
+    if not name:
+        raise UsageError(
+            f"say which service to run: headrace run {'|'.join(BUILDERS)}; for a whole crawl: headrace crawl URL"
+        )
     if name not in BUILDERS:
         raise UsageError(f"unknown service {name!r}; allowed: {', '.join(BUILDERS)}")
     if not settings.kafka:
@@ -35,46 +41,75 @@ async def run_service(name: str, settings: Settings, workspace: Workspace, signa
     workspace.make()
     slot = claim(workspace.root, name, settings.streams.instance)
     try:
-        registry = new_registry()
-        async with opened(
-            settings, workspace, create=True, state=slot.path, instance=slot.instance, registry=registry
-        ) as parts:
-            supervisor: Supervisor | None = None
-            services: list[Service] = []
-
-            def dump() -> dict[str, Any]:
-                return supervisor.status() if supervisor else {}
-
-            def ready() -> tuple[bool, str]:
-                return supervisor.ready() if supervisor else (False, "starting")
-
-            endpoint = Endpoint(
-                registry, settings.metrics.host, settings.metrics.port, ready, dump, lambda: answers_of(services)
-            )
-            address = await endpoint.start() if settings.metrics.enabled else ""
-            try:
-                log.info("starting", service=name, slot=slot.instance, address=address, streams=settings.streams.url)
-                services = build(
-                    [name],
-                    settings,
-                    Parts(parts.streams, parts.control, SystemClock(), registry, workspace.root, address),
-                )
-                supervisor = Supervisor(
-                    parts.streams, services, shutdown_timeout=settings.shutdown_timeout, registry=registry
-                )
-                signals.on_reload(reloader.on_signal)
-                signals.on_dump(lambda: log.warning("status", **dump()))
-                edges = [edge for edge in EDGES if edge[1] == name]
-                lag = asyncio.create_task(watch_lag(parts.streams, edges, registry))
-                try:
-                    await supervisor.run(signals.stop)
-                finally:
-                    lag.cancel()
-                    await asyncio.gather(lag, return_exceptions=True)
-                log.info("stopped", service=name)
-            finally:
-                if address:
-                    await endpoint.close()
+        return await Run(name, settings, workspace, slot, signals, reloader).run()
     finally:
         slot.release()
-    return 0
+
+
+class Run:
+    """One service from its endpoint, which tells of the wait for what is not there yet, to its end."""
+
+    def __init__(
+        self, name: str, settings: Settings, workspace: Workspace, slot: Slot, signals: Signals, reloader: Reloader
+    ) -> None:
+        self._name, self._settings, self._workspace, self._slot = name, settings, workspace, slot
+        self._signals, self._reloader = signals, reloader
+        self._registry = new_registry()
+        self._supervisor: Supervisor | None = None
+        self._services: list[Service] = []
+
+    async def run(self) -> int:
+        metrics = self._settings.metrics
+        endpoint = Endpoint(
+            self._registry, metrics.host, metrics.port, self._ready, self._dump, lambda: answers_of(self._services)
+        )
+        # First: a port in use is an error before anything is waited for, and who asks for our health is answered.
+        address = await endpoint.start() if metrics.enabled else ""
+        try:
+            log.info(
+                "starting",
+                service=self._name,
+                slot=self._slot.instance,
+                address=address,
+                streams=self._settings.streams.url,
+            )
+            async with AsyncExitStack() as stack:
+                parts = await unless_told(
+                    self._signals.stop, patiently(lambda: stack.enter_async_context(self._open()))
+                )
+                if parts is not None:
+                    await self._serve(parts, address)
+            log.info("stopped", service=self._name)
+        finally:
+            if address:
+                await endpoint.close()
+        return 0
+
+    def _open(self) -> AbstractAsyncContextManager[Opened]:
+        slot, registry = self._slot, self._registry
+        return opened(
+            self._settings, self._workspace, create=True, state=slot.path, instance=slot.instance, registry=registry
+        )
+
+    async def _serve(self, opened: Opened, address: str) -> None:
+        settings, streams = self._settings, opened.streams
+        parts = Parts(streams, opened.control, SystemClock(), self._registry, self._workspace.root, address)
+        self._services = build([self._name], settings, parts)
+        self._supervisor = Supervisor(
+            streams, self._services, shutdown_timeout=settings.shutdown_timeout, registry=self._registry
+        )
+        self._signals.on_reload(self._reloader.on_signal)
+        self._signals.on_dump(lambda: log.warning("status", **self._dump()))
+        edges = [edge for edge in EDGES if edge[1] == self._name]
+        lag = asyncio.create_task(watch_lag(streams, edges, self._registry))
+        try:
+            await self._supervisor.run(self._signals.stop)
+        finally:
+            lag.cancel()
+            await asyncio.gather(lag, return_exceptions=True)
+
+    def _ready(self) -> tuple[bool, str]:
+        return self._supervisor.ready() if self._supervisor else (False, "starting")
+
+    def _dump(self) -> dict[str, Any]:
+        return self._supervisor.status() if self._supervisor else {}

@@ -69,7 +69,7 @@ def _beside(config: Path | None, seeds: list[str] | None) -> Path | None:
 
 
 def run(
-    service: Annotated[str, typer.Argument(metavar="frontier|fetcher|parser|storer", help="Which service.")],
+    service: Annotated[str, typer.Argument(metavar="frontier|fetcher|parser|storer", help="Which service.")] = "",
     config: ConfigOption = None,
     workspace: WorkspaceOption = DEFAULT_WORKSPACE,
     set_: SetOption = None,

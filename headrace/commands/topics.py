@@ -1,11 +1,13 @@
 """`headrace topics`: make the topics on Kafka, and look at them."""
 
 import asyncio
+import sys
 
 import typer
 
 from headrace.commands.options import DEFAULT_WORKSPACE, ConfigOption, SetOption, WorkspaceOption, load, start_logs
 from headrace.workspace import Workspace
+from headrace_runtime import process
 from headrace_schemas.errors import UsageError
 from headrace_schemas.settings import Settings
 
@@ -18,7 +20,8 @@ def register(app: typer.Typer) -> None:
 
 @topics.command(epilog="Example: HEADRACE_STREAMS__URL=kafka://127.0.0.1:9092 headrace topics create")
 def create(config: ConfigOption = None, workspace: WorkspaceOption = DEFAULT_WORKSPACE, set_: SetOption = None) -> None:
-    """Make every topic that is not there yet."""
+    """Make every topic that is not there yet; waits for a broker that is not there yet either."""
+    from headrace_runtime.patience import patiently, unless_told
     from headrace_runtime.streams.kafka.topics import create_topics
     from headrace_runtime.streams.open import brokers_of
 
@@ -26,15 +29,16 @@ def create(config: ConfigOption = None, workspace: WorkspaceOption = DEFAULT_WOR
     start_logs(settings, "human", "warning")
     if not settings.kafka:
         raise UsageError("the embedded log makes its topics by itself; for Kafka set streams.url=kafka://host:port")
-    made = asyncio.run(
-        create_topics(
-            brokers_of(settings.streams.url),
-            settings.streams.prefix,
-            settings.partitions,
-            settings.streams.replication,
-        )
-    )
-    print("\n".join(f"created {name}" for name in made) if made else "all topics are there already")
+    streams = settings.streams
+    where = (brokers_of(streams.url), streams.prefix, settings.partitions, streams.replication)
+
+    async def make(signals: process.Signals) -> int:
+        made = await unless_told(signals.stop, patiently(lambda: create_topics(*where)))
+        if made is not None:
+            print("\n".join(f"created {name}" for name in made) if made else "all topics are there already")
+        return process.INTERRUPTED if made is None else process.DONE  # by any signal: who waits for it must not go on
+
+    sys.exit(process.run(make))
 
 
 @topics.command(epilog="Example: headrace topics show")

@@ -13,7 +13,7 @@ from typing import Any
 
 from headrace_runtime.logs import escaped, get_logger
 from headrace_runtime.rootcause import root_cause
-from headrace_schemas.errors import HeadraceError, UsageError
+from headrace_schemas.errors import HeadraceError, LayoutMismatch, UsageError
 
 DONE, FAILED, USAGE, INTERRUPTED = 0, 1, 2, 130
 YOUNG = 10_000
@@ -83,7 +83,7 @@ def exit_code(error: BaseException) -> int:
         return INTERRUPTED
     if isinstance(cause, SystemExit):
         return cause.code if isinstance(cause.code, int) else FAILED if cause.code else DONE
-    return USAGE if isinstance(cause, UsageError) else FAILED
+    return USAGE if isinstance(cause, UsageError | LayoutMismatch) else FAILED
 
 
 def report(error: BaseException) -> int:

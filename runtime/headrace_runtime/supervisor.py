@@ -4,13 +4,14 @@ start each ─► join each group ─► lanes and background tasks run ─► s
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Literal
 
 from prometheus_client import CollectorRegistry
 
 from headrace_runtime.clock import Deadline
 from headrace_runtime.logs import get_logger
+from headrace_runtime.patience import unless_told
 from headrace_runtime.rootcause import root_cause
 from headrace_runtime.service import Service
 from headrace_runtime.streams.metered import LaneMeters, metered
@@ -45,8 +46,8 @@ class Supervisor:
     async def run(self, stop: asyncio.Event) -> None:
         """Returns after `stop`, when all has ended; raises the first error of anything, when the rest has ended too."""
         try:
-            await self._until(stop, self._begin())
-            await self._until(stop, self._watch())
+            await unless_told(stop, self._begin())
+            await unless_told(stop, self._watch())
         except BaseException as error:
             self._errors.append(error)
         self._state = "stopping"
@@ -74,22 +75,6 @@ class Supervisor:
             return own | {"error": repr(error)}
 
     # ---- beginning -------------------------------------------------------------------------------
-
-    async def _until(self, stop: asyncio.Event, work: Coroutine[Any, Any, None]) -> None:
-        """`work`, unless told to stop first: a start that waits for a broker must not hold up a stop."""
-        if stop.is_set():
-            work.close()
-            return
-        told, task = asyncio.create_task(stop.wait()), asyncio.create_task(work)
-        try:
-            await asyncio.wait((task, told), return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            told.cancel()
-            if not task.done():
-                task.cancel()
-                await asyncio.wait((task,), timeout=GRACE)
-        if task.done() and not (task.cancelled() and stop.is_set()):
-            task.result()
 
     async def _begin(self) -> None:
         for service in self._services:

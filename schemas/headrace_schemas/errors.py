@@ -4,7 +4,8 @@ HeadraceError
 ├── UsageError            the command or its configuration is wrong: one line, exit code 2
 ├── FatalError            this process cannot go on; a restart or an operator may help: exit code 1
 │   ├── TooNew            a message or workspace written by a newer release
-│   ├── LayoutMismatch    partitions, politeness key or canonicaliser differ from those at creation
+│   ├── LayoutMismatch    partitions, politeness key or canonicaliser differ from those at creation: exit code 2
+│   ├── TopicsMissing     the broker has not all of our topics yet
 │   ├── WorkspaceBusy     another process holds the workspace
 │   ├── OffsetLost        the log no longer has what a group has yet to read
 │   └── Fenced            another process owns this partition now
@@ -34,6 +35,10 @@ class TooNew(FatalError):
 
 class LayoutMismatch(FatalError):
     """What was fixed at creation differs from what this process was told."""
+
+
+class TopicsMissing(FatalError):
+    """Not all of our topics are on the broker: nobody has made them yet."""
 
 
 class WorkspaceBusy(FatalError):

@@ -110,13 +110,13 @@ def test_a_port_in_use_is_named(tmp_path: Path) -> None:
 def test_a_workspace_of_another_partition_count_is_refused(tmp_path: Path) -> None:
     assert headrace("seed", SEED, cwd=tmp_path).returncode == 0
     done = headrace("crawl", SEED, "--set", "streams.partitions=3", cwd=tmp_path)
-    one_line(done, 1, "partitions", "3", "1")
+    one_line(done, 2, "partitions", "3", "1")
 
 
 def test_a_workspace_of_other_canonical_rules_is_refused(tmp_path: Path) -> None:
     assert headrace("seed", SEED, cwd=tmp_path).returncode == 0
     done = headrace("crawl", SEED, "--set", "canonical.sort_params=false", cwd=tmp_path)
-    one_line(done, 1, "canonical")
+    one_line(done, 2, "canonical")
 
 
 def test_run_needs_a_broker_and_a_known_service(tmp_path: Path) -> None:

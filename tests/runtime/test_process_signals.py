@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from headrace_runtime.process import exit_code
-from headrace_schemas.errors import FatalError, Unavailable, UsageError, WorkspaceBusy
+from headrace_schemas.errors import FatalError, LayoutMismatch, Unavailable, UsageError, WorkspaceBusy
 
 HEAD = """
 import asyncio, errno, os, sys, time
@@ -170,7 +170,7 @@ def test_a_stderr_that_is_gone_changes_no_exit_code(tmp_path: Path) -> None:
 
 
 def test_exit_codes() -> None:
-    assert exit_code(UsageError("x")) == 2
+    assert exit_code(UsageError("x")) == exit_code(LayoutMismatch("x")) == 2
     assert exit_code(FatalError("x")) == exit_code(Unavailable("x")) == exit_code(WorkspaceBusy("x")) == 1
     assert exit_code(KeyError("x")) == 1
     assert exit_code(KeyboardInterrupt()) == 130

@@ -21,6 +21,7 @@ MAX_MESSAGE = 16 << 20
 MAX_BATCH = 1 << 20
 _OPEN_SECONDS = 10.0
 _CLOSE_SECONDS = 5.0
+_LOOKUP_SECONDS = 2.0
 _TRIES = 20
 _PAUSE = 0.1  # seconds
 _CLOSED = "the handler is closed"  # uvloop's words
@@ -106,11 +107,25 @@ class Cluster:
         except (KafkaError, OSError, TimeoutError) as error:
             await closed(client)
             why = "it does not answer in time" if isinstance(error, TimeoutError) else str(error)
+            if unknown := await _unknown(self.bootstrap):
+                why = f"no such host name: {', '.join(unknown)}"
             raise Unavailable(f"no Kafka broker at {','.join(self.bootstrap)}: {why}") from None
         except BaseException:
             await closed(client)
             raise
         return client
+
+
+async def _unknown(brokers: Sequence[str]) -> list[str]:
+    """Host names that nobody can resolve: the client's own error does not tell them from a closed port."""
+    found = []
+    for host in {broker.rpartition(":")[0].strip("[]") for broker in brokers}:
+        try:
+            async with asyncio.timeout(_LOOKUP_SECONDS):
+                await asyncio.get_running_loop().getaddrinfo(host, None)
+        except (OSError, TimeoutError, UnicodeError):
+            found.append(host)
+    return sorted(found)
 
 
 async def answered(ask: Callable[[], Awaitable[T]], tries: int = _TRIES) -> T:

@@ -10,7 +10,7 @@ from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from headrace_runtime.clock import SystemClock
 from headrace_runtime.streams.kafka.client import MAX_MESSAGE, Cluster, answered, closed
 from headrace_runtime.streams.kafka.errors import translate
-from headrace_schemas.errors import FatalError, LayoutMismatch, Unavailable
+from headrace_schemas.errors import LayoutMismatch, TopicsMissing, Unavailable
 from headrace_schemas.topics import DAY, TOPICS, Topic
 
 TOMBSTONES_KEPT = 7 * DAY
@@ -68,7 +68,7 @@ def check(there: dict[str, int], cluster: Cluster) -> None:
     """What a service needs before it starts."""
     missing = [name for name in TOPICS if name not in there]
     if missing:
-        raise FatalError(f"topics are missing ({', '.join(missing)}): run: headrace topics create")
+        raise TopicsMissing(f"topics are missing ({', '.join(missing)}): run: headrace topics create")
     _check(there, cluster)
 
 
