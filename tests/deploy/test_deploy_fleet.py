@@ -1,0 +1,158 @@
+"""The very commands of docker-compose.yml, with the environment it gives them, as plain processes on a real Kafka and a
+real PostgreSQL, seen by a real Prometheus: hosts are mapped to loopback, mounts to folders, nothing else is changed."""
+
+import json
+import random
+import signal
+import subprocess
+import time
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from benchmarks.web.running import RunningWeb
+from benchmarks.web.spec import WebSpec
+from tests.deploy.compose_file import OURS, Service, command_of, environment_of, mounted, services
+from tests.e2e.crawls import Rows, check_exact, kill, pages_asked, until
+from tests.headrace_command import environment, headrace, start
+from tests.postgres_server import Server
+from tests.prometheus_server import program, prometheus
+
+pytestmark = [pytest.mark.kafka, pytest.mark.slow]
+
+DELAY = 0.4
+PASSWORD = "p@ss:/word%20"  # what would break an address with the password in it
+
+
+class Fleet:
+    """`containers`: each process has an address of its own, as a container has, and the port that the file fixes."""
+
+    def __init__(self, folder: Path, kafka: str, postgres: str, config: Path) -> None:
+        self.folder = folder
+        self.workspace = folder / "workspace"
+        env = {
+            "HEADRACE_CONTACT": "tests@example.org",
+            "POSTGRES_PASSWORD": PASSWORD,
+            "GRAFANA_PASSWORD": uuid.uuid4().hex,
+            "HEADRACE_STREAMS__PARTITIONS": "8",
+            "CRAWL_CONFIG": str(config),
+        }
+        self.services = {name: service for name, service in services(env).items() if name in OURS}
+        self.places = {"kafka:9092": kafka, "postgres:5432": postgres, "/workspace": str(self.workspace)}
+        self.containers: list[tuple[str, str, subprocess.Popen[bytes]]] = []
+        self._network = f"127.{random.randint(64, 250)}.{random.randint(0, 250)}"
+
+    def environment(self, service: Service, address: str) -> dict[str, str]:
+        mounts = mounted(service)
+        assert mounts["/workspace"] == "workspace"
+        config = {"/etc/headrace/crawl.yaml": mounts["/etc/headrace/crawl.yaml"]}
+        return environment_of(service, self.places | config | {"0.0.0.0": address})
+
+    def start(self, name: str) -> "subprocess.Popen[bytes]":
+        address = f"{self._network}.{len(self.containers) + 1}"
+        settings = self.environment(self.services[name], address)
+        command, log = command_of(self.services[name]), self.folder / f"{name}-{len(self.containers)}.log"
+        process = start(*command, cwd=self.folder, log=log, **settings)
+        self.containers.append((name, f"{address}:{settings['HEADRACE_METRICS__PORT']}", process))
+        return process
+
+    def once(self, name: str, *args: str) -> str:
+        """A one-shot, or a command as the Makefile gives it to the service `headrace`."""
+        service = self.services[name]
+        settings = self.environment(service, "127.0.0.1")
+        done = headrace(*(args or command_of(service)), cwd=self.folder, timeout=60, stdin="", **settings)
+        assert done.returncode == 0, (name, args, done.stderr)
+        return done.stdout
+
+    def targets(self) -> dict[str, list[str]]:
+        found: dict[str, list[str]] = {}
+        for name, address, _ in self.containers:
+            found.setdefault(name, []).append(address)
+        return found
+
+    def healthy(self, name: str, address: str) -> bool:
+        """By the file's own check."""
+        _, program, *rest = self.services[name]["healthcheck"]["test"]
+        assert program == "python"
+        host = address.partition(":")[0]
+        command = ["python3", *(word.replace("127.0.0.1", host) for word in rest)]
+        return subprocess.run(command, env=environment(), capture_output=True, timeout=30).returncode == 0
+
+    def all_healthy(self) -> bool:
+        dead = [name for name, _, process in self.containers if process.poll() is not None]
+        assert not dead, (dead, self.logs())
+        return all(self.healthy(name, address) for name, address, _ in self.containers)
+
+    def wait_complete(self, timeout: float = 120) -> None:
+        end = time.monotonic() + timeout
+        while not (status := json.loads(self.once("headrace", "status", "--json")))["complete"]:
+            dead = [name for name, _, process in self.containers if process.poll() is not None]
+            assert not dead, (dead, self.logs())
+            assert time.monotonic() < end, (status, self.logs())
+            time.sleep(0.3)
+
+    def rows(self) -> Rows:
+        lines = map(json.loads, self.once("headrace", "pages", "--format", "jsonl").splitlines())
+        return [{name: "" if value is None else str(value) for name, value in line.items()} for line in lines]
+
+    def logs(self) -> str:
+        return "\n".join(f"{path.name}: {path.read_text()[-1500:]}" for path in sorted(self.folder.glob("*.log")))
+
+
+@pytest.fixture
+def postgres(postgres_server: Server) -> Iterator[str]:
+    """host:port of a server with the role and the database of the file, as the image makes them at its first start."""
+    postgres_server.run("CREATE ROLE headrace LOGIN PASSWORD '" + PASSWORD + "'")
+    postgres_server.run("CREATE DATABASE headrace OWNER headrace")
+    try:
+        yield f"127.0.0.1:{postgres_server.port}"
+    finally:
+        postgres_server.run("DROP DATABASE headrace WITH (FORCE)")
+        postgres_server.run("DROP ROLE headrace")
+
+
+@pytest.fixture
+def fleet(tmp_path: Path, kafka_url: str, postgres: str) -> Iterator[Fleet]:
+    config = tmp_path / "crawl.yaml"
+    config.write_text(
+        f"streams: {{prefix: compose{uuid.uuid4().hex[:8]}.}}\n"  # the broker serves other tests too
+        f"politeness: {{delay: {DELAY}}}\n"
+        "scope: {mode: all}\n"
+        "fetch: {allow_private: [127.0.0.0/8]}\n"
+        "parser: {workers: 1}\n"
+    )
+    running = Fleet(tmp_path, kafka_url.removeprefix("kafka://"), postgres, config)
+    yield running
+    for _, _, process in running.containers:
+        kill(process)
+
+
+def test_the_commands_of_the_compose_file_crawl_a_web_together(fleet: Fleet) -> None:
+    program("prometheus")  # skips now, not after the crawl
+    with RunningWeb(WebSpec(hosts=24, pages=16)) as web:
+        assert "created links.discovered" in fleet.once("topics")
+        for name in ("frontier", "fetcher", "fetcher", "parser", "storer"):
+            fleet.start(name)
+        until(fleet.all_healthy, 60, "health")
+        assert "24 seeds" in fleet.once("headrace", "seed", *web.seeds(24))
+        until(lambda: len(pages_asked(web)) > 24 * 16 // 3, 60, "the first third")
+        fleet.start("fetcher")
+        with prometheus(fleet.targets()) as seen:
+            fleet.wait_complete()
+            seen.wait_up(6)
+            assert [name for name, _ in seen.up()] == ["fetcher"] * 3 + ["frontier", "parser", "storer"]
+            fetched = {
+                row["metric"]["instance"]: float(row["value"][1]) for row in seen.query("crawler_pages_fetched_total")
+            }
+        assert set(fetched) == {address for name, address, _ in fleet.containers if name == "fetcher"}
+        assert all(fetched.values()), fetched
+        check_exact(web, fleet.rows(), fleet.workspace, web.seeds(24))
+        assert not web.under(DELAY)
+        slots = {path.name for path in (fleet.workspace / "state").iterdir()}
+        assert {"frontier-0", "fetcher-0", "fetcher-1", "fetcher-2", "parser-0", "storer-0"} <= slots
+        processes = [process for _, _, process in fleet.containers]
+        for process in processes:
+            process.send_signal(signal.SIGTERM)
+        assert [process.wait(30) for process in processes] == [0] * 6, fleet.logs()
