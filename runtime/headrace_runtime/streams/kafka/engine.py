@@ -94,7 +94,7 @@ class KafkaStreams:
             raise
         delivery = Delivery(clock)
         outlet = Outlet(cluster, producer, delivery)
-        meters = KafkaMeters(registry or CollectorRegistry())
+        meters = KafkaMeters.of(registry or CollectorRegistry())
         restorer = Restorer(cluster, stable, state, cluster_id, clock, meters)
         return cls(cluster, admin, outlet, delivery, stable, latest, restorer, meters, instance, session_timeout)
 
