@@ -74,7 +74,15 @@ def test_what_is_copied_makes_the_same_wheel_as_the_checkout(tmp_path: Path) -> 
 
 def _wheel(place: Path, folder: Path) -> set[str]:
     out = folder / f"dist-{place.name}"
-    command = [BIN / "uv", "build", "--quiet", "--wheel", "--no-build-isolation", "--python", sys.executable]
+    command: list[str | Path] = [
+        BIN / "uv",
+        "build",
+        "--quiet",
+        "--wheel",
+        "--no-build-isolation",
+        "--python",
+        sys.executable,
+    ]
     done = subprocess.run([*command, "-o", out, place], cwd=folder, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     [wheel] = out.glob("*.whl")
