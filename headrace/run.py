@@ -56,6 +56,7 @@ class Run:
         self._signals, self._reloader = signals, reloader
         self._registry = new_registry()
         self._supervisor: Supervisor | None = None
+        self._waits = "starting"
         self._services: list[Service] = []
 
     async def run(self) -> int:
@@ -75,7 +76,7 @@ class Run:
             )
             async with AsyncExitStack() as stack:
                 parts = await unless_told(
-                    self._signals.stop, patiently(lambda: stack.enter_async_context(self._open()))
+                    self._signals.stop, patiently(lambda: stack.enter_async_context(self._open()), self._wait)
                 )
                 if parts is not None:
                     await self._serve(parts, address)
@@ -109,7 +110,10 @@ class Run:
             await asyncio.gather(lag, return_exceptions=True)
 
     def _ready(self) -> tuple[bool, str]:
-        return self._supervisor.ready() if self._supervisor else (False, "starting")
+        return self._supervisor.ready() if self._supervisor else (False, self._waits)
+
+    def _wait(self, why: str) -> None:
+        self._waits = f"waits: {why}"
 
     def _dump(self) -> dict[str, Any]:
         return self._supervisor.status() if self._supervisor else {}

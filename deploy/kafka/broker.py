@@ -51,7 +51,9 @@ class Quorum:
     @classmethod
     def free(cls, size: int = 1) -> "Quorum":
         ports = free_ports(2 * size)
-        cluster = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+        cluster = "-"
+        while cluster.startswith("-"):  # the storage tool would take it for an option
+            cluster = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
         return cls(cluster, tuple(Ports(*ports[i : i + 2]) for i in range(0, 2 * size, 2)))
 
 

@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 
 from headrace_runtime.clock import SystemClock
 from headrace_runtime.logs import get_logger
-from headrace_schemas.errors import HeadraceError, TopicsMissing, Unavailable
+from headrace_schemas.errors import TopicsMissing, Unavailable
 
 T = TypeVar("T")
 
@@ -35,16 +35,22 @@ async def unless_told(stop: asyncio.Event, work: Coroutine[Any, Any, T]) -> T | 
     return None
 
 
-async def patiently(attempt: Callable[[], Awaitable[T]]) -> T:
+def _nobody(why: str) -> None:
+    pass
+
+
+async def patiently(attempt: Callable[[], Awaitable[T]], tell: Callable[[str], None] = _nobody) -> T:
     """Until it succeeds: in a fleet the broker, its name or the topics may come later than we do. One line a reason,
-    and a reminder now and then; what no waiting mends is raised."""
+    and a reminder now and then; what no waiting mends is raised. `tell` hears the reason each time."""
     clock, pause = SystemClock(), FIRST_PAUSE
     began, said = clock.monotonic(), False
     while True:
         try:
             found = await attempt()
         except (Unavailable, TopicsMissing) as error:
-            log.seldom(type(error).__name__, REMIND, "waiting", why=_one_line(error))
+            why = " ".join(str(error).split())
+            tell(why)
+            log.seldom(type(error).__name__, REMIND, "waiting", why=why)
             said = True
         else:
             if said:
@@ -52,7 +58,3 @@ async def patiently(attempt: Callable[[], Awaitable[T]]) -> T:
             return found
         await asyncio.sleep(pause)
         pause = min(2 * pause, LONGEST_PAUSE)
-
-
-def _one_line(error: HeadraceError) -> str:
-    return " ".join(str(error).split())

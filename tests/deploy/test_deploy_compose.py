@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
+from headrace import __version__
 from headrace_runtime import config
 from headrace_runtime.config import NOT_SETTINGS
 from tests.deploy.compose_file import COMPOSE, OURS, ROOT, Service, command_of, mounted, services
@@ -172,6 +173,10 @@ def test_every_setting_in_the_file_is_one_there_is(name: str) -> None:
     assert settings.contact == NEEDED["HEADRACE_CONTACT"]
     assert set(NOT_SETTINGS) <= variables.keys()
     assert {variables[key] for key in NOT_SETTINGS} == mounted(ALL[name]).keys()
+
+
+def test_the_image_bears_the_version_it_is_built_from() -> None:
+    assert {ALL[name]["image"] for name in OURS} == {f"headrace:{__version__}"}
 
 
 def test_the_crawl_file_of_the_default_is_there_and_loads() -> None:

@@ -4,6 +4,7 @@ import json
 import signal
 import subprocess
 import time
+import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
@@ -40,7 +41,7 @@ class Starter:
 
 class Started:
     def __init__(self, process: "subprocess.Popen[bytes]", log: Path) -> None:
-        self.process, self.log = process, log
+        self.process, self.log, self.why = process, log, ""
 
     def lines(self, words: str) -> list[str]:
         return [line for line in self.log.read_text().splitlines() if words in line]
@@ -61,8 +62,12 @@ class Started:
         try:
             with urllib.request.urlopen(f"http://{said[0]['address']}/readyz", timeout=5):
                 return True
+        except urllib.error.HTTPError as error:
+            with error:
+                self.why = error.read().decode()
         except OSError:
-            return False
+            pass
+        return False
 
 
 @pytest.fixture
@@ -121,6 +126,7 @@ def test_topics_that_nobody_made_yet_are_waited_for(begin: Starter, tmp_path: Pa
     parser = begin("run", "parser", url=kafka_url, prefix=prefix)
     parser.waits("topics are missing")
     assert not parser.ready()
+    assert parser.why.startswith("waits: topics are missing"), parser.why
     assert begin("topics", "create", url=kafka_url, prefix=prefix).process.wait(60) == 0
     until(parser.ready, 60, parser.log.read_text())
     assert len(parser.lines("waiting")) == 1, parser.log.read_text()

@@ -228,3 +228,7 @@ def test_the_pom_names_no_repository() -> None:
     text = jars.POM.read_text()
     assert "<repositor" not in text
     assert shutil.which("mvn") is None or "kafka_2.13" in text
+
+
+def test_the_id_of_a_cluster_is_never_taken_for_an_option() -> None:
+    assert not [quorum for quorum in (Quorum.free() for _ in range(500)) if quorum.cluster.startswith("-")]
