@@ -2,20 +2,24 @@
 real PostgreSQL, seen by a real Prometheus: hosts are mapped to loopback, mounts to folders, nothing else is changed."""
 
 import json
+import os
 import random
 import signal
 import subprocess
 import time
 import urllib.request
-import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from aiokafka.admin import AIOKafkaAdminClient
+from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 
 from benchmarks.web.running import RunningWeb
 from benchmarks.web.spec import WebSpec
+from deploy.kafka.jars import CannotRun
 from tests.deploy.compose_file import OURS, Service, command_of, environment_of, mounted, services
+from tests.deploy.compose_kafka import ComposeKafka
 from tests.e2e.crawls import Rows, check_exact, kill, pages_asked, until
 from tests.headrace_command import environment, headrace, start
 from tests.postgres_server import Server
@@ -25,6 +29,12 @@ pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
 DELAY = 0.4
 PASSWORD = "p@ss:/word%20"  # what would break an address with the password in it
+ENV = {
+    "HEADRACE_CONTACT": "tests@example.org",
+    "POSTGRES_PASSWORD": PASSWORD,
+    "GRAFANA_PASSWORD": "not-asked-for",
+    "HEADRACE_STREAMS__PARTITIONS": "8",
+}
 
 
 class Fleet:
@@ -33,14 +43,9 @@ class Fleet:
     def __init__(self, folder: Path, kafka: str, postgres: str, config: Path) -> None:
         self.folder = folder
         self.workspace = folder / "workspace"
-        env = {
-            "HEADRACE_CONTACT": "tests@example.org",
-            "POSTGRES_PASSWORD": PASSWORD,
-            "GRAFANA_PASSWORD": uuid.uuid4().hex,
-            "HEADRACE_STREAMS__PARTITIONS": "8",
-            "CRAWL_CONFIG": str(config),
+        self.services = {
+            name: service for name, service in services(ENV | {"CRAWL_CONFIG": str(config)}).items() if name in OURS
         }
-        self.services = {name: service for name, service in services(env).items() if name in OURS}
         self.places = {"kafka:9092": kafka, "postgres:5432": postgres, "/workspace": str(self.workspace)}
         self.containers: list[tuple[str, str, subprocess.Popen[bytes]]] = []
         self._network = f"127.{random.randint(64, 250)}.{random.randint(0, 250)}"
@@ -125,20 +130,47 @@ def postgres(postgres_server: Server) -> Iterator[str]:
         postgres_server.run("DROP ROLE headrace")
 
 
+@pytest.fixture(scope="module")
+def kafka() -> Iterator[ComposeKafka]:
+    try:
+        broker = ComposeKafka(services(ENV)["kafka"])
+        with broker:
+            yield broker
+    except CannotRun as error:
+        if os.environ.get("CI"):
+            raise
+        pytest.skip(str(error))
+
+
 @pytest.fixture
-def fleet(tmp_path: Path, kafka_url: str, postgres: str) -> Iterator[Fleet]:
+def fleet(tmp_path: Path, kafka: ComposeKafka, postgres: str) -> Iterator[Fleet]:
     config = tmp_path / "crawl.yaml"
     config.write_text(
-        f"streams: {{prefix: compose{uuid.uuid4().hex[:8]}.}}\n"  # the broker serves other tests too
         f"politeness: {{delay: {DELAY}}}\n"
         "scope: {mode: all}\n"
         "fetch: {allow_private: [127.0.0.0/8]}\n"
         "parser: {workers: 1}\n"
     )
-    running = Fleet(tmp_path, kafka_url.removeprefix("kafka://"), postgres, config)
+    running = Fleet(tmp_path, kafka.address, postgres, config)
     yield running
     for _, _, process in running.containers:
         kill(process)
+
+
+async def test_every_setting_of_kafka_in_the_file_is_one_it_knows(kafka: ComposeKafka) -> None:
+    admin = AIOKafkaAdminClient(bootstrap_servers=kafka.address)
+    await admin.start()
+    try:
+        [answer] = await admin.describe_configs([ConfigResource(ConfigResourceType.BROKER, "1")])
+    finally:
+        await admin.close()
+    in_force = {row[0]: row[1] for row in answer.resources[0][4]}
+    given = services(ENV)["kafka"]["environment"]
+    for variable in given.keys() - {"KAFKA_HEAP_OPTS"}:  # of the start script
+        name = variable.removeprefix("KAFKA_").lower().replace("_", ".")
+        assert in_force[name] is not None, f"Kafka knows no {name}"  # it shows what it does not know, without the value
+        if given[variable].isdigit():
+            assert in_force[name] == given[variable]
 
 
 def test_the_commands_of_the_compose_file_crawl_a_web_together(fleet: Fleet) -> None:
