@@ -43,7 +43,7 @@ def create(config: ConfigOption = None, workspace: WorkspaceOption = DEFAULT_WOR
 
 @topics.command(epilog="Example: headrace topics show")
 def show(config: ConfigOption = None, workspace: WorkspaceOption = DEFAULT_WORKSPACE, set_: SetOption = None) -> None:
-    """Each topic, how far it goes, and how far each group has read."""
+    """Each topic, from where it is kept, how far it goes, and how far each group has read (sums over partitions)."""
     settings, _ = load(config, set_)
     start_logs(settings, "human", "warning")
     asyncio.run(_show(settings, Workspace(workspace)))
@@ -54,10 +54,11 @@ async def _show(settings: Settings, workspace: Workspace) -> None:
     from headrace_schemas.topics import EDGES, TOPICS
 
     async with opened(settings, workspace, create=False) as parts:
+        begins = {name: sum(await parts.streams.begins(name)) for name in {topic for topic, _ in EDGES}}
         edges = await parts.streams.edges(EDGES)
-    print(f"{'topic':<20} {'read by':<10} {'partitions':>10} {'end':>12} {'lag':>8}")
+    print(f"{'topic':<20} {'read by':<10} {'partitions':>10} {'kept from':>12} {'end':>12} {'lag':>8}")
     for topic in TOPICS.values():
         for group in topic.readers:
             mine = [edge for edge in edges if (edge.topic, edge.group) == (topic.name, group)]
             end, lag = sum(edge.end for edge in mine), sum(edge.end - edge.committed for edge in mine)
-            print(f"{topic.name:<20} {group:<10} {len(mine):>10} {end:>12,} {lag:>8,}")
+            print(f"{topic.name:<20} {group:<10} {len(mine):>10} {begins[topic.name]:>12,} {end:>12,} {lag:>8,}")

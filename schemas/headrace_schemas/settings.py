@@ -147,7 +147,10 @@ class StreamSettings(_Section, frozen=True):
     """What survives a power cut (a killed process loses nothing either way). none: what the system wrote by itself;
     group: all but the last tenth of a second; always: every commit, at a price."""
     keep: Seconds = 0.0
-    """Embedded only: seconds a record is kept after every service has read it, for `replay --topic`."""
+    """Seconds a record is kept once every service has read it, for `replay --topic`; 0: none embedded, on Kafka what
+    docs/topics.md says."""
+    janitor_interval: Seconds = 600.0
+    """Kafka only: seconds between two deletions of what was read and is old enough; 0: nothing is deleted."""
     session_timeout: Annotated[float, Meta(ge=1)] = 30.0
     """Kafka only: seconds without a heartbeat after which a process has lost its partitions."""
     instance: str = ""

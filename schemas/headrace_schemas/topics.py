@@ -8,6 +8,9 @@ from headrace_schemas import messages as m
 
 DAY = 86_400.0
 
+KEEP = 7 * DAY
+"""What a work topic keeps, unless its row says otherwise: the time for a replay."""
+
 FRONTIER, FETCHER, PARSER, STORER = "frontier", "fetcher", "parser", "storer"
 GROUPS = (FRONTIER, FETCHER, PARSER, STORER)
 
@@ -24,7 +27,7 @@ class Topic(Struct, frozen=True):
     """work: read in order by groups, deleted once all have read it and it is `keep` old.
     table: latest value per key, read by everyone without a group.  changelog: as table, private to its writer.
     audit: kept for people."""
-    keep: float = 7 * DAY
+    keep: float = KEEP
     """Seconds a record is kept after every group has read it (audit: after it was written)."""
     partitions: Literal["all", "one"] = "all"
 
@@ -53,6 +56,15 @@ TOPICS: dict[str, Topic] = {row.name: row for row in _ROWS}
 
 EDGES: tuple[tuple[str, str], ...] = tuple((row.name, group) for row in _ROWS for group in row.readers)
 """Every (topic, group): what the completion rule scans."""
+
+
+def kept_after_read(keep: float) -> dict[str, float]:
+    """Work topic → seconds. `keep`, unless it is 0, stands for `KEEP`, and shortens what is kept for less."""
+    work = [row for row in _ROWS if row.kind == "work"]
+    if not keep:
+        return {row.name: row.keep for row in work}
+    return {row.name: keep if row.keep == KEEP else min(keep, row.keep) for row in work}
+
 
 CONTROL_KEY = b"crawl"
 LAYOUT_KEY = b"layout"

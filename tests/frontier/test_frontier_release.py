@@ -215,3 +215,15 @@ def test_progress_names_the_busiest_hosts_and_the_next_due_time() -> None:
     assert progress.next_due > 0
     assert world.registry.get_sample_value("crawler_frontier_size") == 28
     assert world.registry.get_sample_value("crawler_hosts_waiting") == 7
+
+
+def test_releases_are_numbered_from_the_time_so_that_a_new_frontier_is_newer_than_one_that_was_lost() -> None:
+    first, later = (World({f"http://a.test/{n}": page() for n in range(20)}) for _ in range(2))
+    later.clock.advance(1.0)
+    numbers = []
+    for world in (first, later):
+        world.find(*(link(url) for url in world.web))
+        world.run()
+        numbers.append(sorted(task.fetch_id for _, task, _ in world.log))
+        assert numbers[-1] == list(range(numbers[-1][0], numbers[-1][0] + 21))
+    assert min(numbers[1]) > max(numbers[0])

@@ -3,7 +3,7 @@
 from msgspec import Struct
 
 from headrace_schemas.errors import HeadraceError, UsageError
-from headrace_schemas.topics import EDGES, GROUPS, TOPICS, inputs_of, partition_key
+from headrace_schemas.topics import DAY, EDGES, GROUPS, TOPICS, inputs_of, kept_after_read, partition_key
 
 
 def test_the_topics_are_those_of_the_design() -> None:
@@ -40,6 +40,14 @@ def test_the_inputs_of_a_group_are_its_edges() -> None:
     assert inputs_of("parser") == ("pages.fetched",)
     assert inputs_of("storer") == ("pages.fetched", "fetch.results", "pages.parsed")
     assert inputs_of("nobody") == ()
+
+
+def test_a_time_to_keep_stands_for_the_week_and_shortens_what_is_kept_for_less() -> None:
+    work = [topic for topic in TOPICS.values() if topic.kind == "work"]
+    assert kept_after_read(0) == {topic.name: topic.keep for topic in work}
+    month = kept_after_read(30 * DAY)
+    assert (month["pages.fetched"], month["urls.to_fetch"], month["frontier.budget"]) == (30 * DAY, DAY, 0)
+    assert set(kept_after_read(60.0).values()) == {60.0, 0}
 
 
 def test_messages_are_frozen_and_told_apart_by_their_tags() -> None:

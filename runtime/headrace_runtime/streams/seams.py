@@ -198,11 +198,25 @@ class Streams(Protocol):
         """For (topic, group) pairs; ends include what is not yet committed: an open transaction is work."""
         ...
 
+    async def begins(self, topic: str) -> list[int]:
+        """The first offset that is still there, by partition: what was before has been deleted."""
+        ...
+
     async def table(self, topic: str) -> Table:
         """Caught up when it returns. Rows not yet committed are seen."""
         ...
 
     async def close(self) -> None: ...
+
+
+@runtime_checkable
+class Trimmable(Protocol):
+    """Streams that keep what was read until they are told. The embedded log deletes by itself, commit by commit."""
+
+    async def trim(self, keep: Mapping[str, float], allowed: Callable[[], bool]) -> dict[str, int]:
+        """Deletes of each topic what all its readers have committed and is older than `keep` seconds. → offsets
+        deleted. Ends early, between two topics, once it is not `allowed`. Any number of processes may do it at once."""
+        ...
 
 
 @runtime_checkable

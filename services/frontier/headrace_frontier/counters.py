@@ -61,8 +61,10 @@ class Counters(Struct, array_like=True):
         self.sequence += 1
         return self.sequence
 
-    def next_fetch_id(self) -> int:
-        self.fetch_id += 1
+    def next_fetch_id(self, now: float) -> int:
+        """Begins at the time, in microseconds: an index that outlived the state of an earlier frontier (a lost broker,
+        a move to another) takes what is fetched now for newer than what it has."""
+        self.fetch_id = self.fetch_id + 1 if self.fetch_id else int(now * 1_000_000)
         return self.fetch_id
 
     @property

@@ -148,7 +148,7 @@ class Ledger:
 
     def announce(self, turn: Turn, item: Item, state: State, reason: str, kind: TaskKind = "page") -> None:
         result = FetchResult(
-            fetch_id=self.counters.next_fetch_id(),
+            fetch_id=self.counters.next_fetch_id(turn.now),
             url=item.url,
             key=item.key,
             outcome=Refused(reason) if state is State.REFUSED else Failed(reason),

@@ -234,7 +234,7 @@ class Release:
         self._ledger.dequeue(turn, host, place)
         delay, connections = self._pace(turn, host)
         lease = Lease(
-            fetch_id=self._ledger.counters.next_fetch_id(),
+            fetch_id=self._ledger.counters.next_fetch_id(turn.now),
             kind="page",
             host=host.name,
             item=item,
@@ -260,7 +260,7 @@ class Release:
     def _ask_robots(self, turn: Turn, host: Host, origin: str) -> None:
         url = origin + "/robots.txt"
         lease = Lease(
-            fetch_id=self._ledger.counters.next_fetch_id(),
+            fetch_id=self._ledger.counters.next_fetch_id(turn.now),
             kind="robots",
             host=host.name,
             item=Item(url, xxhash.xxh3_128_digest(url.encode()), 0, page_type="robots"),

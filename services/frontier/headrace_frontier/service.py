@@ -11,12 +11,13 @@ from headrace_frontier.metrics import Metrics
 from headrace_frontier.tuning import Tuning
 from headrace_frontier.watch import Watcher
 from headrace_runtime.service import Parts, Service
+from headrace_runtime.streams.janitor import Janitor
 from headrace_runtime.streams.loops import run_serial
 from headrace_runtime.streams.seams import Lane, Record, StateView
 from headrace_schemas import codec
 from headrace_schemas.errors import Poison, Unavailable
 from headrace_schemas.settings import Settings
-from headrace_schemas.topics import FRONTIER, inputs_of
+from headrace_schemas.topics import FRONTIER, inputs_of, kept_after_read
 from headrace_schemas.urls import Canonicaliser, Partitioner
 
 BATCH = 100
@@ -36,6 +37,8 @@ def build(settings: Settings, parts: Parts) -> Service:
         address=parts.address,
     )
 
+    streams = settings.streams
+    janitor = Janitor(parts.streams, kept_after_read(streams.keep), streams.janitor_interval, parts.registry)
     explaining = explainer(settings)
     views: dict[int, StateView] = {}
 
@@ -47,7 +50,8 @@ def build(settings: Settings, parts: Parts) -> Service:
         handler = FrontierHandler(lane.partition, lane.state, wiring)
         views[lane.partition] = state = lane.state
         try:
-            await run_serial(lane, handler, parts.clock, batch=BATCH, prepare=prepare)
+            async with janitor.beside(lane):
+                await run_serial(lane, handler, parts.clock, batch=BATCH, prepare=prepare)
         finally:
             handler.close()
             if views.get(lane.partition) is state:

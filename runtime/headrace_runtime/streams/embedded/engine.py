@@ -105,6 +105,9 @@ class EmbeddedStreams:
                 found.append(Edge(topic, group, partition, committed, log.extent.end))
         return found
 
+    async def begins(self, topic: str) -> list[int]:
+        return [self._logs[topic, partition].extent.start for partition in range(self._width([topic]))]
+
     async def table(self, topic: str) -> EmbeddedTable:
         self._width([topic])
         if TOPICS[topic].kind != "table":

@@ -3,7 +3,7 @@
 engine ── group ──► lane ◄── prefix (stateless), transactional (stateful: store, restore)
    │        │          └── intake, window: what came, what is done, what may be committed
    │        └── pulse, watchdog: is this process still a member, is its client still reading
-   ├── outlet, delivery: messages out      ├── table      ├── offsets      ├── topics
+   ├── outlet, delivery: messages out      ├── table      ├── offsets      ├── topics, janitor
    └── client: clients that open and close within a bound; errors: theirs into ours
 
 What bites in aiokafka, and what holds against it here:

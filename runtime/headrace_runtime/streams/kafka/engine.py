@@ -1,7 +1,7 @@
 """`Streams` on Kafka: composes the parts of this folder."""
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
 from aiokafka import AIOKafkaConsumer
@@ -11,7 +11,7 @@ from aiokafka.errors import KafkaError
 from prometheus_client import CollectorRegistry
 
 from headrace_runtime.clock import Clock, Deadline
-from headrace_runtime.streams.kafka import offsets, topics
+from headrace_runtime.streams.kafka import janitor, offsets, topics
 from headrace_runtime.streams.kafka.client import Cluster, answered, closed
 from headrace_runtime.streams.kafka.delivery import Delivery, Message
 from headrace_runtime.streams.kafka.errors import translate
@@ -158,6 +158,23 @@ class KafkaStreams:
             for topic, group, ats in wanted
             for at in ats
         ]
+
+    async def begins(self, topic: str) -> list[int]:
+        self._kind(topic, "work", "audit")
+        await self._require_topics()
+        ats = self._cluster.all_of(topic)
+        found = await offsets.begins(self._latest, ats)
+        return [found[at] for at in ats]
+
+    async def trim(self, keep: Mapping[str, float], allowed: Callable[[], bool]) -> dict[str, int]:
+        await self._require_topics()
+        deleted = {}
+        for topic, seconds in keep.items():
+            self._kind(topic, "work")
+            if not allowed():
+                break
+            deleted[topic] = await janitor.trim(self._cluster, self._admin, self._stable, topic, seconds)
+        return deleted
 
     async def table(self, topic: str) -> KafkaTable:
         self._kind(topic, "table")

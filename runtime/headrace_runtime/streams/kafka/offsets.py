@@ -69,10 +69,18 @@ async def begins(consumer: AIOKafkaConsumer, partitions: Iterable[TopicPartition
     return found
 
 
+async def first_since(
+    consumer: AIOKafkaConsumer, partitions: Iterable[TopicPartition], time: float
+) -> dict[TopicPartition, int]:
+    """The first offset appended at `time` (seconds) or later; a partition without such a record is missing."""
+    try:
+        found = await consumer.offsets_for_times(dict.fromkeys(partitions, int(time * 1000)))
+    except kafka.KafkaError as error:
+        raise translate(error, "the offsets of a time") from error
+    return {at: row.offset for at, row in found.items() if row is not None}
+
+
 async def since(consumer: AIOKafkaConsumer, at: TopicPartition, time: float) -> int:
     """The first offset appended at `time` (seconds) or later; the end if there is none."""
-    try:
-        found = (await consumer.offsets_for_times({at: int(time * 1000)}))[at]
-    except kafka.KafkaError as error:
-        raise translate(error, f"the offset of a time in {at.topic}") from error
-    return found.offset if found is not None else (await ends(consumer, [at]))[at]
+    found = await first_since(consumer, [at], time)
+    return found[at] if found else (await ends(consumer, [at]))[at]

@@ -105,7 +105,14 @@ def _configs(row: Topic, replication: int) -> dict[str, str]:
         # `acks=all` is of the copies in sync: by default that may be one, and what it acknowledged would die with it
         configs["min.insync.replicas"] = "2"
     if row.kind == "work":
-        configs |= {"cleanup.policy": "delete", "retention.ms": "-1", "retention.bytes": "-1"}
+        # only closed segments are deleted: with the default of 1 GiB the janitor would free nothing for long
+        configs |= {
+            "cleanup.policy": "delete",
+            "retention.ms": "-1",
+            "retention.bytes": "-1",
+            "segment.bytes": str(64 << 20),
+            "segment.ms": str(int(DAY * 1000)),
+        }
     elif row.kind == "audit":
         configs |= {"cleanup.policy": "delete", "retention.ms": str(int(row.keep * 1000))}
     else:
