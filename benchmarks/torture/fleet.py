@@ -103,6 +103,20 @@ class Process:
     def tail(self) -> str:
         return self.log.read_text(errors="replace")[-1_500:].strip() if self.log.exists() else ""
 
+    def replace(self) -> int | None:
+        """As an operator does who upgrades: asked to end, waited for, started again. → the exit code; None: it had to
+        be killed."""
+        process, self._process = self._process, None
+        if process is None:
+            return None
+        process.terminate()
+        _wait(process)
+        code = process.poll()
+        process.kill()
+        process.wait()
+        self.start()
+        return code
+
     def ask_to_end(self) -> None:
         """As an operator does."""
         if self._process is not None:

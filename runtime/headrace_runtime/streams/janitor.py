@@ -51,5 +51,6 @@ class Janitor:
                 log.forget("trouble")
                 for topic, count in deleted.items():
                     self._deleted.labels(topic).inc(count)
-                log.info("topics trimmed", **{topic: count for topic, count in deleted.items() if count})
+                if any(deleted.values()):
+                    log.info("topics trimmed", **{topic: count for topic, count in deleted.items() if count})
             await asyncio.sleep(self._interval)
