@@ -1,10 +1,13 @@
-"""Parsing again what was fetched, from the topic or from the store, into the index. Asks nothing of the web.
+"""Parsing again what was fetched, from the topics or from the store, into the index. Asks nothing of the web.
+
+From the topics it also brings back what the storer once made of them, bodies and rows, where they are lost.
 
 Extraction is a pure function of a stored page (design [20]) and rows are versioned by the fetch they came from, so a
 replay may be run at any time, any number of times, beside a running crawl.
 """
 
 import asyncio
+import math
 import time
 import uuid
 from collections.abc import AsyncIterator, Iterator, Sequence
@@ -21,20 +24,23 @@ from headrace_parser.frames import ParsedReply
 from headrace_parser.pool import ParserPool
 from headrace_parser.service import pool_of
 from headrace_runtime.clock import Deadline, SystemClock
-from headrace_runtime.streams.seams import Lane, Record, Streams, Unit
+from headrace_runtime.streams.seams import Edge, Lane, Record, Streams, Unit
 from headrace_schemas import codec
 from headrace_schemas.errors import Poison
-from headrace_schemas.messages import FetchedPage, ParsedPage
+from headrace_schemas.messages import FetchedPage, FetchResult, NotModified, ParsedPage
 from headrace_schemas.settings import Settings
 from headrace_schemas.urls import host_of
+from headrace_storer.archive import Archive, Batch
 from headrace_storer.durable import NoSync
 from headrace_storer.handler import handle
 from headrace_storer.index import Index, open_index
+from headrace_storer.service import open_store
 from headrace_storer.store import Store
 from headrace_storer.views import PageDetail, StoredPage
 
 BATCH = 64  # pages under way at once: enough for every worker, bounded memory
-TOPIC = "pages.fetched"
+TOPIC, SETTLED = "pages.fetched", "fetch.results"
+"""Pages, with their bodies; and what else there are rows of: redirects, failures, the history of requests."""
 _FACTS = ("verdict", "title", "description", "lang", "canonical_url", "text_sha256", "noindex", "nofollow", "outlinks")
 
 
@@ -54,6 +60,10 @@ class Tally(Struct):
     pages: int = 0
     changed: int = 0
     failed: int = 0
+    restored: int = 0
+    """Bytes of bodies that the store did not have."""
+    complete_from: float = 0.0
+    """What was fetched before this time is no longer all in the topic; 0: everything is."""
 
 
 class Reparser:
@@ -136,26 +146,56 @@ def _rebuilt(pages: list[StoredPage], store: Store, tally: Tally) -> list[bytes]
     return values
 
 
+class _Start:
+    """Whether reading began where the topic was cut off, and at which time."""
+
+    def __init__(self, begins: Sequence[int]) -> None:
+        self._begins = begins
+        self._first: dict[int, Record] = {}
+
+    def saw(self, record: Record) -> None:
+        if record.topic == TOPIC:
+            self._first.setdefault(record.partition, record)
+
+    @property
+    def complete_from(self) -> float:
+        cut = (record.timestamp for p, record in self._first.items() if 0 < self._begins[p] == record.offset)
+        return max(cut, default=0.0)
+
+
 async def replay_topic(settings: Settings, workspace: Workspace, selection: Selection, *, dry_run: bool) -> Tally:
     """With a group of its own, from `since` to the ends as they are now."""
+    if settings.kafka and not dry_run:  # embedded, there is no topic without an index
+        open_index(settings, workspace.root, create=True).close()
     group = f"replay-{uuid.uuid4().hex[:12]}"
     async with (
         opened(settings, workspace, create=False) as parts,
-        _reparser(settings, workspace, dry_run) as (reparser, _),
+        _reparser(settings, workspace, dry_run) as (reparser, index),
     ):
+        archive = Archive(open_store(settings, workspace.root), lambda: index, lambda: -math.inf)
+        start = _Start(await parts.streams.begins(TOPIC))
 
         async def serve(lane: Lane) -> None:
             while lane.stopping is None:
                 records = await lane.poll(BATCH, 0.25)
                 if not records:
                     continue
-                await reparser.parse([record.value for record in records if _chosen(record, selection)])
+                for record in records:
+                    start.saw(record)
+                chosen = [(record, kind) for record in records if (kind := _chosen(record, selection)) is not None]
+                if chosen and not dry_run:
+                    batch = Batch([record for record, _ in chosen])
+                    async with keeping:
+                        await asyncio.to_thread(archive.keep, batch)
+                    reparser.tally.restored += batch.written
+                await reparser.parse([record.value for record, kind in chosen if kind is FetchedPage])
                 unit = Unit()
                 unit.done.extend(records)
                 await lane.commit(unit)
 
-        ends = {edge.partition: edge.end for edge in await parts.streams.edges([(TOPIC, group)])}
-        member = await parts.streams.join(group, [TOPIC], serve, since=selection.since)
+        keeping = asyncio.Lock()  # an archive serves one thread at a time
+        ends = {_place(edge): edge.end for edge in await parts.streams.edges(_edges(group))}
+        member = await parts.streams.join(group, [TOPIC, SETTLED], serve, since=selection.since)
         running = asyncio.create_task(member.run())
         try:
             while not running.done() and not await _read_to(parts.streams, group, ends):
@@ -165,19 +205,30 @@ async def replay_topic(settings: Settings, workspace: Workspace, selection: Sele
         finally:
             running.cancel()
             await asyncio.gather(running, return_exceptions=True)
+        reparser.tally.complete_from = start.complete_from
         return reparser.tally
 
 
-async def _read_to(streams: Streams, group: str, ends: dict[int, int]) -> bool:
-    return all(edge.committed >= ends[edge.partition] for edge in await streams.edges([(TOPIC, group)]))
+def _edges(group: str) -> list[tuple[str, str]]:
+    return [(topic, group) for topic in (TOPIC, SETTLED)]
 
 
-def _chosen(record: Record, selection: Selection) -> bool:
+def _place(edge: Edge) -> tuple[str, int]:
+    return edge.topic, edge.partition
+
+
+async def _read_to(streams: Streams, group: str, ends: dict[tuple[str, int], int]) -> bool:
+    return all(edge.committed >= ends[_place(edge)] for edge in await streams.edges(_edges(group)))
+
+
+def _chosen(record: Record, selection: Selection) -> type[FetchedPage | NotModified | FetchResult] | None:
+    """The type of its message, if it is wanted."""
     try:
-        message = codec.decode(TOPIC, record.value)
-    except Poison:  # the parser buried it when it came by
-        return False
-    return isinstance(message, FetchedPage) and selection.takes(message.url, message.fetched_at)
+        message: FetchedPage | NotModified | FetchResult = codec.decode(record.topic, record.value)
+    except Poison:  # buried by those who read it when it came by
+        return None
+    at = (message.finished_at or record.timestamp) if isinstance(message, FetchResult) else message.fetched_at
+    return type(message) if selection.takes(message.url, at) else None
 
 
 @asynccontextmanager

@@ -31,7 +31,9 @@ def replay(
     workspace: WorkspaceOption = DEFAULT_WORKSPACE,
     set_: SetOption = None,
 ) -> None:
-    """Parse again what was fetched, into the index. Asks nothing of the web; may be run any number of times."""
+    """Parse again what was fetched, into the index. Asks nothing of the web; may be run any number of times.
+
+    From the topic it also brings back bodies and rows that are lost."""
     from headrace.replay import Selection, replay_store, replay_topic
 
     settings, _ = load(config, set_)
@@ -45,6 +47,11 @@ def replay(
     done = asyncio.run(run(settings, Workspace(workspace), selection, dry_run=dry_run))
     verb = "would change" if dry_run else "changed"
     print(f"{done.pages:,} pages parsed again, {done.changed:,} {verb}, {done.failed:,} could not be parsed")
+    if done.restored:
+        print(f"{done.restored:,} bytes of bodies were not in the store, and are again")
+    if done.complete_from:
+        moment = datetime.datetime.fromtimestamp(done.complete_from, datetime.UTC)
+        print(f"the topic is kept from {moment:%Y-%m-%d %H:%M:%S} UTC on: what was fetched before is not in it")
     sys.exit(0)
 
 
