@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from headrace_schemas import codec
 from headrace_schemas.errors import Poison, TooNew
-from headrace_schemas.messages import BudgetGrant, BudgetReturn, FetchTask, NotModified
+from headrace_schemas.messages import BudgetGrant, BudgetReturn, FetchResult, FetchTask, NotModified
 from headrace_schemas.topics import TOPICS
 from tests.schemas.samples import SAMPLES
 
@@ -42,6 +42,28 @@ def test_a_newer_format_stops_the_reader_instead_of_losing_the_message() -> None
     value[1] = codec.VERSION + 1
     with pytest.raises(TooNew, match="format 2"):
         codec.decode("frontier.budget", bytes(value))
+
+
+def of_a_newer_release(name: str, **changed: object) -> bytes:
+    """The sample as one would send it that knows more words."""
+    message = SAMPLES[name][1]
+    raw = msgspec.to_builtins(message, builtin_types=(bytes,))
+    for field, value in changed.items():
+        raw[field if isinstance(raw, dict) else 1 + message.__struct_fields__.index(field)] = value
+    return codec.encode(message)[:6] + msgspec.msgpack.encode(raw)
+
+
+def test_words_of_a_newer_release_stop_the_reader_instead_of_losing_the_message() -> None:
+    """A new type of message, a new outcome, a new choice."""
+    with pytest.raises(TooNew, match=r"pages\.fetched: 'screenshot' is nothing that this release knows: upgrade it"):
+        codec.decode("pages.fetched", of_a_newer_release("not_modified", type="screenshot"))
+    result = next(name for name, (_, message) in SAMPLES.items() if isinstance(message, FetchResult))
+    with pytest.raises(TooNew, match="'rendered'"):
+        codec.decode("fetch.results", of_a_newer_release(result, outcome=["rendered", 1]))
+    with pytest.raises(TooNew, match="'feed'"):
+        codec.decode("urls.to_fetch", of_a_newer_release("task", kind="feed"))
+    with pytest.raises(Poison):
+        codec.decode("urls.to_fetch", of_a_newer_release("task", kind=7))
 
 
 def test_fields_that_a_newer_release_appended_are_passed_over() -> None:
