@@ -2,10 +2,9 @@
 
 import asyncio
 import time
-from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import Any, TextIO
 
 from prometheus_client import CollectorRegistry
 
@@ -13,6 +12,7 @@ from headrace import socket
 from headrace.completion import Scan, complete
 from headrace.compose import BUILDERS, Opened, build, opened
 from headrace.explaining import here
+from headrace.planting import ask_again, plant
 from headrace.progress import View, view_for
 from headrace.reload import Reloader
 from headrace.report import print_banner, print_summary
@@ -29,13 +29,10 @@ from headrace_runtime.streams.metered import watch_lag
 from headrace_runtime.streams.open import brokers_of
 from headrace_runtime.supervisor import Supervisor
 from headrace_schemas.errors import Unavailable, UsageError
-from headrace_schemas.messages import Control, Link
+from headrace_schemas.messages import Control
 from headrace_schemas.settings import Settings
 from headrace_schemas.topics import EDGES
 from headrace_schemas.urls import host_of
-
-if TYPE_CHECKING:
-    from headrace_storer.views import KnownPage
 
 log = get_logger("crawl")
 
@@ -143,7 +140,14 @@ class Crawl:
         control = await self._opened.desired.begin(self._settings, seeds)
         seeder = Seeder(self._opened.streams, self._settings, control)
         await seeder.seeds(seeds)
-        await self._ask_again(seeder, control, order)
+        await ask_again(
+            seeder,
+            self._settings,
+            self._workspace,
+            control.run,
+            refresh=order.refresh,
+            retry_failed=order.retry_failed,
+        )
         await self._opened.desired.seeded()
         return control
 
@@ -232,21 +236,6 @@ class Crawl:
                 return
             await asyncio.sleep(0.1)
 
-    async def _ask_again(self, seeder: Seeder, control: Control, order: Order) -> None:
-        """Refresh and retry are queries over the index (design [21]): the frontier keeps neither."""
-        if not (order.refresh or order.retry_failed):
-            return
-        from headrace_storer.index import open_index
-
-        index = open_index(self._settings, self._workspace.root, create=True)
-        try:
-            if order.refresh:
-                await seeder.links(_asked_again(index.known_bodies(), control.run), "refresh")
-            if order.retry_failed:
-                await seeder.links(_asked_again(index.failed(), control.run), "retry")
-        finally:
-            index.close()
-
     async def _answer(self, request: dict[str, Any]) -> dict[str, Any]:
         """What other commands ask over the socket."""
         match request:
@@ -262,7 +251,7 @@ class Crawl:
             case {"do": "stop"}:
                 await self._opened.desired.mode("stopping")
             case {"do": "seed", "urls": list(urls)}:
-                return {"seeded": await plant(self._opened, self._settings, read_seeds(urls, None))}
+                return {"seeded": await plant(self._opened, self._settings, self._workspace, read_seeds(urls, None))}
             case {"do": "explain", "url": str(url)}:
                 answer = answers_of(self._services).get("explain")
                 if answer is None:
@@ -285,19 +274,3 @@ class Crawl:
         status = status_of(scan, done)
         interrupted = code == 130
         print_summary(status, self._workspace, seconds, "interrupted" if interrupted else "", self._out)
-
-
-def _asked_again(known: "Iterable[KnownPage]", run: int) -> Iterable[Link]:
-    for page in known:
-        yield Link(
-            page.url, page.key, page.depth, page.referrer, again=run, etag=page.etag, last_modified=page.last_modified
-        )
-
-
-async def plant(opened: Opened, settings: Settings, seeds: list[str]) -> int:
-    """Adds seeds to a crawl, running or not; its scope grows by them first."""
-    need_contact(settings, map(host_of, seeds))
-    control = await opened.desired.begin(settings, seeds)
-    count = await Seeder(opened.streams, settings, control).seeds(seeds)
-    await opened.desired.seeded()
-    return count

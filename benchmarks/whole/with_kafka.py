@@ -20,7 +20,7 @@ from benchmarks.whole.runs import PATIENCE, Arena, Outcome
 from benchmarks.whole.stored import HEADRACE, environment, problems
 from deploy.kafka.broker import Broker
 from headrace.compose import opened
-from headrace.crawl import plant
+from headrace.planting import plant
 from headrace.workspace import Workspace
 from headrace_schemas.settings import Settings
 
@@ -120,7 +120,7 @@ async def _seed_and_wait(
     """Looked at seldom while pages are missing, then closely: the looks cost the broker."""
     before, wanted = _lines(arena.web.log), len(arena.wanted)
     async with asyncio.timeout(PATIENCE), opened(settings, workspace, create=True) as crawl:
-        await plant(crawl, settings, [arena.seed])
+        await plant(crawl, settings, workspace, [arena.seed])
         while not (await crawl.scanner.twice(0.1))[0]:
             for name, process in fleet.items():
                 if process.poll() is not None:

@@ -88,6 +88,9 @@ def _read(scan: "Scan", which: tuple[str, str]) -> list[int]:
 def seed(
     urls: Annotated[list[str] | None, typer.Argument(metavar="URL...", help="URLs to start from.")] = None,
     file: Annotated[Path | None, typer.Option("--file", metavar="F", help="Seeds, one a line.")] = None,
+    refresh: Annotated[
+        bool, typer.Option("--refresh", help="Kafka only: ask again for all pages of the index too, conditionally.")
+    ] = False,
     config: ConfigOption = None,
     workspace: WorkspaceOption = DEFAULT_WORKSPACE,
     set_: SetOption = None,
@@ -99,20 +102,22 @@ def seed(
     found = read_seeds(urls or (), file)
     if not found:
         raise UsageError("no URL given: headrace seed URL… or --file F")
-    count = asyncio.run(_seed(settings, Workspace(workspace), found))
-    print(f"{count:,} seed{'s' if count != 1 else ''} accepted")
+    if refresh and not settings.kafka:
+        raise UsageError("--refresh adds to a fleet on Kafka; embedded it is headrace crawl --refresh")
+    count = asyncio.run(_seed(settings, Workspace(workspace), found, refresh))
+    print(f"{count:,} {'URL' if refresh else 'seed'}{'s' if count != 1 else ''} accepted")
 
 
-async def _seed(settings: Settings, workspace: Workspace, urls: list[str]) -> int:
+async def _seed(settings: Settings, workspace: Workspace, urls: list[str], refresh: bool) -> int:
     from headrace.compose import opened
-    from headrace.crawl import plant
+    from headrace.planting import plant
 
     if not settings.kafka:
         reply = await socket.ask(workspace.socket, {"do": "seed", "urls": urls})
         if reply is not None:
             return int(reply["seeded"])
     async with opened(settings, workspace, create=True) as parts:
-        return await plant(parts, settings, urls)
+        return await plant(parts, settings, workspace, urls, refresh=refresh)
 
 
 def pause(config: ConfigOption = None, workspace: WorkspaceOption = DEFAULT_WORKSPACE, set_: SetOption = None) -> None:

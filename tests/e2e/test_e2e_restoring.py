@@ -15,6 +15,7 @@ from benchmarks.web.spec import Errors, Redirects, WebSpec
 from headrace_runtime.streams.kafka.topics import delete_topics
 from headrace_runtime.streams.open import brokers_of
 from tests.e2e.crawls import Crawler, check_exact
+from tests.e2e.test_e2e_kafka import fleet
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
@@ -70,14 +71,16 @@ def test_what_is_lost_of_a_crawl_on_kafka_is_brought_back(tmp_path: Path, kafka_
         anew(web, crawler, rows, asked)
 
 
-def test_a_workspace_moves_from_the_embedded_log_to_kafka(tmp_path: Path, kafka_url: str) -> None:
+def test_a_workspace_moves_from_the_embedded_log_to_a_fleet_on_kafka(tmp_path: Path, kafka_url: str) -> None:
     embedded = Crawler(tmp_path)
     with RunningWeb(SPEC) as web:
         assert embedded.crawl(web.seeds(), "--delay", "0") == 0, embedded.tail()
+        assert embedded.run("seed", web.url(), "--refresh").returncode == 2
         rows, asked = embedded.rows(), len(web.requests())
-        crawler = on_kafka(tmp_path, kafka_url)
-        assert crawler.crawl(web.seeds(), "--delay", "0", "--refresh") == 0, crawler.tail()
-        anew(web, crawler, rows, asked)
+        with fleet(tmp_path, kafka_url, 0) as running:
+            assert running.crawler.run("seed", *web.seeds(), "--refresh").returncode == 0
+            running.wait_complete()
+            anew(web, running.crawler, rows, asked)
 
 
 def anew(web: RunningWeb, crawler: Crawler, before: list[dict[str, str]], asked: int) -> None:

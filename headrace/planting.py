@@ -1,0 +1,53 @@
+"""Links for a crawl, running or about to: seeds, and what the index has to be asked again."""
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from headrace.compose import Opened
+from headrace.seeding import Seeder, need_contact
+from headrace.workspace import Workspace
+from headrace_schemas.messages import Link
+from headrace_schemas.settings import Settings
+from headrace_schemas.urls import host_of
+
+if TYPE_CHECKING:
+    from headrace_storer.views import KnownPage
+
+
+async def plant(
+    opened: Opened, settings: Settings, workspace: Workspace, seeds: list[str], *, refresh: bool = False
+) -> int:
+    """Adds seeds to a crawl; its scope grows by them first. → links sent."""
+    need_contact(settings, map(host_of, seeds))
+    control = await opened.desired.begin(settings, seeds)
+    seeder = Seeder(opened.streams, settings, control)
+    count = await seeder.seeds(seeds)
+    count += await ask_again(seeder, settings, workspace, control.run, refresh=refresh)
+    await opened.desired.seeded()
+    return count
+
+
+async def ask_again(
+    seeder: Seeder, settings: Settings, workspace: Workspace, run: int, *, refresh: bool, retry_failed: bool = False
+) -> int:
+    """Refresh and retry are queries over the index (design [21]): the frontier keeps neither."""
+    if not (refresh or retry_failed):
+        return 0
+    from headrace_storer.index import open_index
+
+    index, count = open_index(settings, workspace.root, create=True), 0
+    try:
+        if refresh:
+            count += await seeder.links(_asked_again(index.known_bodies(), run), "refresh")
+        if retry_failed:
+            count += await seeder.links(_asked_again(index.failed(), run), "retry")
+    finally:
+        index.close()
+    return count
+
+
+def _asked_again(known: "Iterable[KnownPage]", run: int) -> Iterable[Link]:
+    for page in known:
+        yield Link(
+            page.url, page.key, page.depth, page.referrer, again=run, etag=page.etag, last_modified=page.last_modified
+        )
