@@ -55,6 +55,8 @@ def tortured(
         HEADRACE_STREAMS__PARTITIONS=str(_PARTITIONS),
         HEADRACE_STREAMS__REPLICATION=str(replication),
         HEADRACE_STREAMS__SESSION_TIMEOUT=f"{SESSION:g}",
+        HEADRACE_STREAMS__KEEP="5",  # so that the janitor is at work all the while, and is killed with its frontier
+        HEADRACE_STREAMS__JANITOR_INTERVAL="1",
     )
     crawl.run("topics", "create")
     fleet = Fleet([Process(who, crawl.command("run", who.split()[0]), crawl.environment, folder) for who in SERVICES])
