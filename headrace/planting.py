@@ -3,6 +3,8 @@
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from headrace.compose import Opened
 from headrace.seeding import Seeder, need_contact
 from headrace.workspace import Workspace
@@ -11,6 +13,7 @@ from headrace_schemas.settings import Settings
 from headrace_schemas.urls import host_of
 
 if TYPE_CHECKING:
+    from headrace_storer.store import Store
     from headrace_storer.views import KnownPage
 
 
@@ -33,21 +36,27 @@ async def ask_again(
     """Refresh and retry are queries over the index (design [21]): the frontier keeps neither."""
     if not (refresh or retry_failed):
         return 0
+    from headrace_storer.durable import NoSync
     from headrace_storer.index import open_index
+    from headrace_storer.store import Store
 
+    store = Store(workspace.root, NoSync())
     index, count = open_index(settings, workspace.root, create=True), 0
     try:
         if refresh:
-            count += await seeder.links(_asked_again(index.known_bodies(), run), "refresh")
+            count += await seeder.links(_asked_again(index.known_bodies(), run, store), "refresh")
         if retry_failed:
-            count += await seeder.links(_asked_again(index.failed(), run), "retry")
+            count += await seeder.links(_asked_again(index.failed(), run, store), "retry")
     finally:
         index.close()
     return count
 
 
-def _asked_again(known: "Iterable[KnownPage]", run: int) -> Iterable[Link]:
+def _asked_again(known: "Iterable[KnownPage]", run: int, store: "Store") -> Iterable[Link]:
+    """Without validators where the body is lost: "not modified" would not bring it back."""
+    can_look = store.is_here
     for page in known:
-        yield Link(
-            page.url, page.key, page.depth, page.referrer, again=run, etag=page.etag, last_modified=page.last_modified
-        )
+        link = Link(page.url, page.key, page.depth, page.referrer, again=run)
+        if not can_look or store.has(page.sha256):
+            link = replace(link, etag=page.etag, last_modified=page.last_modified)
+        yield link

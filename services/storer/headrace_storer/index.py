@@ -187,7 +187,7 @@ def _rows() -> Select[Any]:
 
 def _known() -> Select[Any]:
     p = PAGES.c
-    return select(p.id, p.url, p.key, p.depth, p.referrer, p.etag, p.last_modified)
+    return select(p.id, p.url, p.key, p.depth, p.referrer, p.etag, p.last_modified, p.sha256)
 
 
 def _page_row(row: Row[Any]) -> PageRow:

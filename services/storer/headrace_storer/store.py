@@ -68,6 +68,14 @@ class Store:
             raise _unavailable(error) from error
         return written
 
+    @property
+    def is_here(self) -> bool:
+        """Whether there is a store at all: a machine from which commands are typed may have none."""
+        return (self._workspace / ROOT).is_dir()
+
+    def has(self, sha256: str) -> bool:
+        return (self._workspace / path_of(sha256)).exists()
+
     def read(self, name: str) -> bytes:
         """The body of a hash or of a stored path, checked against its hash. `Poison`: missing or damaged."""
         match = _NAME.fullmatch(name)

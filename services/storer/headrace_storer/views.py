@@ -106,6 +106,7 @@ class KnownPage(NamedTuple):
     referrer: str
     etag: str = ""
     last_modified: str = ""
+    sha256: str = ""
 
 
 class Fetch(NamedTuple):
