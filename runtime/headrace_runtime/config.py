@@ -10,7 +10,7 @@ import msgspec
 from headrace_runtime.config_checks import complaint
 from headrace_runtime.config_fields import Field, Given, Wrong, fields, flatten, nearest, sections
 from headrace_runtime.config_file import Said, read_file
-from headrace_runtime.config_text import Documented, documented, masked, show, template
+from headrace_runtime.config_text import Documented, documented, masked, show, template, unspoken
 from headrace_schemas.errors import UsageError
 from headrace_schemas.settings import Settings
 
@@ -89,7 +89,7 @@ def _unknown(said: Said) -> str:
 def _wrong(field: Field, said: Said, objection: str, allowed: str) -> str:
     if field.is_list and said.source.startswith(PREFIX):
         allowed += """ as JSON, such as ["a", "b"]"""
-    value = masked(json.dumps(said.given, ensure_ascii=False))
+    value = masked(json.dumps(unspoken(said.given), ensure_ascii=False))
     shown = value if len(value) <= 120 else value[:117] + "…"
     return f"{field.name}: {_one_line(shown)} (from {said.source}) {objection}; allowed: {allowed}"
 

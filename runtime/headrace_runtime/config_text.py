@@ -16,7 +16,8 @@ from headrace_runtime.config_fields import fields, flatten
 from headrace_schemas.settings import Settings
 
 _WIDTH = 110
-_PASSWORD = re.compile(r"(://[^\s:/@\"]*:)[^\s\"]*(?=@)|(\bpassword=)[^\s&\"]*", re.IGNORECASE)
+_PASSWORD = re.compile(r"(://[^\s:/@\"]*:)[^\s\"]*(?=@)|(\b(?:ssl)?password=)[^\s&\"]*", re.IGNORECASE)
+_URL_PASSWORD = re.compile(r"(://[^:/@]*:).*(?=@)", re.DOTALL)
 
 _HEADING = """\
 # Settings of a crawl. Each line that starts with #name shows a setting at its default: take the # away to change it.
@@ -67,10 +68,15 @@ def show(settings: Settings, sources: Mapping[str, str] | None = None) -> str:
         if path != section:
             lines.append(f"{path}:")
             section = path
-        line = f"{'  ' if path else ''}{last}: {masked(_yaml(value))}"
+        line = f"{'  ' if path else ''}{last}: {masked(_yaml(unspoken(value)))}"
         source = (sources or {}).get(name)
         lines.append(f"{line}  # {source}" if source else line)
     return "\n".join(lines) + "\n"
+
+
+def unspoken(value: Any) -> Any:
+    """One URL by itself: what a password may hold is not guessed from the text around it."""
+    return _URL_PASSWORD.sub(r"\1***", value) if isinstance(value, str) else value
 
 
 def masked(text: str) -> str:

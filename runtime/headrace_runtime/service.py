@@ -49,6 +49,8 @@ class Service:
     """After the last lane, also when something failed."""
     status: Callable[[], dict[str, Any]] = field(default=dict)
     """For SIGUSR1 and /status: what it is doing now."""
+    waits: Callable[[], str] = str
+    """For /readyz: the dependency without which it stands still, and why; empty: it does not."""
     busy: Callable[[], int] = field(default=lambda: 0)
     """Requests or pages under way now: a stop waits for 0."""
     answers: Mapping[str, Answer] = field(default_factory=dict)

@@ -58,6 +58,9 @@ class Supervisor:
 
     def ready(self) -> tuple[bool, str]:
         """A process with no lanes is ready too: it stands by, there being more processes than partitions."""
+        waits = {service.group: why for service in self._opened if (why := service.waits())}
+        if waits:
+            return False, "; ".join(f"{group} waits: {why}" for group, why in waits.items())
         return self._state == "running", self._state
 
     def busy(self) -> int:

@@ -68,6 +68,9 @@ def test_show_masks_passwords() -> None:
         "postgresql://me:s3cret@host/db",
         "postgresql://me:s3@cret@host/db",
         "postgresql://host/db?user=me&password=s3cret&sslmode=require",
+        "postgresql://me:s3 cret@host/db",
+        'postgresql://me:s3"cret@host/db',
+        "postgresql://me@host/db?sslpassword=s3cret",
     ):
         text = config.show(Settings(index=IndexSettings(url=url)))
         assert "cret" not in text

@@ -31,7 +31,15 @@ class Batch:
 class Archive:
     """Blocking, and not for two threads at once: the sink gives it one of its own."""
 
-    def __init__(self, store: Store, open_index: Callable[[], Index], abandoned_before: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        store: Store,
+        open_index: Callable[[], Index],
+        abandoned_before: Callable[[], float],
+        cut: Callable[[], None] = lambda: None,
+    ) -> None:
+        self.cut = cut
+        """From another thread: ends what waits for the index, as `Unavailable`."""
         self._store = store
         self._open_index = open_index
         self._abandoned_before = abandoned_before

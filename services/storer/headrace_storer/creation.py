@@ -3,6 +3,7 @@
 from sqlalchemy import Connection, Engine, insert, inspect, select, text
 
 from headrace_schemas.errors import FatalError, TooNew
+from headrace_storer.database import shown
 from headrace_storer.schema import FORMAT, HEAD, SCHEMA
 
 _LOCK = 0x48_65_61_64  # PostgreSQL advisory lock: storers that start together create the tables once
@@ -38,7 +39,7 @@ def _create(connection: Connection) -> None:
 def _missing(connection: Connection) -> set[str]:
     """Names of our tables that are not there; `FatalError` or `TooNew` where it is not ours to use."""
     tables = set(inspect(connection).get_table_names())
-    where = connection.engine.url.render_as_string()
+    where = shown(connection.engine.url)
     missing = set(SCHEMA.tables) - tables
     if HEAD.name in missing:
         if (connection.dialect.name == "sqlite" and tables) or tables & set(SCHEMA.tables):

@@ -15,9 +15,10 @@ from headrace_schemas.settings import Settings
 from headrace_storer import views
 from headrace_storer.changes import Change, FetchChange, PageChange, ParsedChange
 from headrace_storer.creation import ready
-from headrace_storer.database import address_of, connect, translated
+from headrace_storer.database import Denied, address_of, connect, shown, translated
 from headrace_storer.handler import unpack_links
 from headrace_storer.history import History
+from headrace_storer.leash import Leash
 from headrace_storer.schema import PAGES, PARSED, add_fetches, upsert_pages, upsert_parsed
 from headrace_storer.store import path_of
 from headrace_storer.views import Asked, Fetch, KnownPage, PageDetail, PageRow, StoredPage
@@ -28,8 +29,9 @@ _HAS_BODY = PAGES.c.sha256 != ""
 """A page that was only followed has the facts of its body, and no hash."""
 
 
-def open_index(settings: Settings, workspace: Path, *, create: bool) -> "Index":
-    """`create`: make the tables if there are none (the storer); otherwise their absence is a `UsageError` (readers)."""
+def open_index(settings: Settings, workspace: Path, *, create: bool, leash: Leash | None = None) -> "Index":
+    """`create`: make the tables if there are none (the storer); otherwise their absence is a `UsageError` (readers).
+    So is a server that knows neither this user nor this database; one that does not answer is `Unavailable`."""
     address = address_of(settings.index.url, workspace)
     durable = settings.streams.sync != "none"
     if address.get_backend_name() == "sqlite":
@@ -40,7 +42,7 @@ def open_index(settings: Settings, workspace: Path, *, create: bool) -> "Index":
             workspace.mkdir(parents=True, exist_ok=True)
         if not path.parent.is_dir():
             raise UsageError(f"index.url: there is no folder {path.parent}")
-    engine = connect(address, durable=durable)
+    engine = connect(address, durable=durable, leash=leash)
     try:
         with translated():
             if not ready(engine, create=create):
@@ -49,7 +51,9 @@ def open_index(settings: Settings, workspace: Path, *, create: bool) -> "Index":
         engine.dispose()
         if "not a database" in str(error):
             raise FatalError(f"{address.database} is not a headrace index, nor any other SQLite file") from None
-        raise Unavailable(f"index {address.render_as_string()}: {error}") from None
+        if isinstance(error, Denied):
+            raise UsageError(f"index.url {shown(address)}: {error}") from None
+        raise Unavailable(f"index {shown(address)}: {error}") from None
     except BaseException:
         engine.dispose()
         raise

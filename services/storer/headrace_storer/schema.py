@@ -110,7 +110,7 @@ FETCHES = Table(
     _column("key", LargeBinary),
     _column("fetch_id", BigInteger),
     _column("at", Double),
-    _column("host", Text),
+    _column("host", Text().with_variant(Text(collation="C"), "postgresql")),  # the order of SQLite, in any locale
     _column("delay", Double),
     _column("kind", Text),
     _column("url", Text),

@@ -13,6 +13,7 @@ from headrace_schemas.topics import STORER, inputs_of
 from headrace_storer.archive import Archive
 from headrace_storer.durable import NoSync, best_sync
 from headrace_storer.index import open_index
+from headrace_storer.leash import Leash
 from headrace_storer.metrics import Metrics
 from headrace_storer.sink import LaneWorker, Sink
 from headrace_storer.store import Store
@@ -22,10 +23,12 @@ _RECORDS = 8_192  # taken on at once by all lanes of a process: with pages of 12
 
 
 def build(settings: Settings, parts: Parts) -> Service:
+    leash = Leash()
     archive = Archive(
         open_store(settings, parts.workspace),
-        lambda: open_index(settings, parts.workspace, create=True),
+        lambda: open_index(settings, parts.workspace, create=True, leash=leash),
         _abandoned_before(settings, parts.clock),
+        leash.cut,
     )
     sink = Sink(archive, Metrics(parts.registry), parts.clock)
     width = max(64, min(1_024, _RECORDS // settings.partitions))
@@ -40,6 +43,7 @@ def build(settings: Settings, parts: Parts) -> Service:
         start=sink.start,
         close=sink.close,
         status=sink.status,
+        waits=lambda: sink.trouble,
         busy=lambda: sink.busy,
     )
 

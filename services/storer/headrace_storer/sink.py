@@ -23,6 +23,8 @@ from headrace_storer.metrics import Metrics
 T = TypeVar("T")
 log = logging.getLogger(__name__)
 
+_LAST = 1.0  # seconds a batch under way has at a close: far more than one takes while the index answers
+
 
 class Pace(Struct, frozen=True, kw_only=True):
     """How much one batch may hold and how long the sink waits. Sizes by measurement: see the README."""
@@ -35,11 +37,18 @@ class Pace(Struct, frozen=True, kw_only=True):
     first_pause: float = 0.1
     """Seconds before the second try after a failure; doubles."""
     longest_pause: float = 5.0
+    silence: float = 30.0
+    """Seconds without an answer after which the connections are cut and the same is tried anew; doubles, since the
+    next answer may be as slow."""
 
 
 class _Waiting(NamedTuple):
     record: Record
     worker: "LaneWorker"
+
+
+class _Silent(Unavailable):
+    """Neither done nor refused for so long that its connection was cut."""
 
 
 class LaneWorker:
@@ -58,10 +67,12 @@ class LaneWorker:
         self._sink.put(self, records)
 
     async def drain(self, deadline: Deadline) -> None:
-        try:
-            await asyncio.wait_for(self._idle.wait(), deadline.left)
-        except TimeoutError:
-            pass
+        idle, trouble = asyncio.ensure_future(self._idle.wait()), asyncio.ensure_future(self._sink.in_trouble.wait())
+        try:  # while storing stands still there is nothing to wait for
+            await asyncio.wait((idle, trouble), timeout=deadline.left, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            idle.cancel()
+            trouble.cancel()
         self._closed = True
         self._sink.forget(self)
 
@@ -100,14 +111,16 @@ class Sink:
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="storer")
         self._task: asyncio.Task[None] | None = None
         self._error: BaseException | None = None
-        self._trouble = ""
+        self.trouble = ""
+        """Why storing stands still; empty: it does not."""
+        self.in_trouble = asyncio.Event()
         self._trouble_since = 0.0
         metrics.watch(trouble=self._trouble_seconds)
 
     async def start(self) -> None:
         """A configuration that can never work is an error now; an index that does not answer is waited for."""
         try:
-            await self._in_thread(self._archive.open)
+            await self._answered(self._pace.silence, self._archive.open)
         except Unavailable as error:
             self._in_trouble(error)
         self._task = asyncio.create_task(self._run(), name="storer sink")
@@ -119,7 +132,12 @@ class Sink:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
         # A batch in the thread is let finish, off the loop: the files it writes must not be cut short by an exit.
-        await asyncio.to_thread(self._thread.shutdown, wait=True)
+        ended = asyncio.ensure_future(asyncio.to_thread(self._thread.shutdown, wait=True))
+        try:
+            await asyncio.wait((ended,), timeout=0.0 if self.trouble else _LAST)
+        finally:
+            self._archive.cut()
+        await ended
         self._archive.close()
 
     def put(self, worker: LaneWorker, records: Sequence[Record]) -> None:
@@ -141,19 +159,20 @@ class Sink:
     def status(self) -> dict[str, Any]:
         return {
             "waiting": self.busy,
-            "trouble": self._trouble,
+            "trouble": self.trouble,
             "trouble_seconds": round(self._trouble_seconds(), 1),
         }
 
     def _trouble_seconds(self) -> float:
-        return self._clock.monotonic() - self._trouble_since if self._trouble else 0.0
+        return self._clock.monotonic() - self._trouble_since if self.trouble else 0.0
 
     async def _run(self) -> None:
+        await self._patiently(self._archive.open)
         while True:
             self._current = await self._gather()
             batch = Batch([entry.record for entry in self._current])
             started = self._clock.monotonic()
-            reads = await self._keep(batch)
+            reads = await self._patiently(self._archive.keep, batch)
             self._metrics.kept(reads, batch.written, self._clock.monotonic() - started)
             now = self._clock.now()
             for entry, read in zip(self._current, reads, strict=True):
@@ -177,30 +196,49 @@ class Sink:
             taken.append(entry)
         return taken
 
-    async def _keep(self, batch: Batch) -> list[Read]:
-        pause = self._pace.first_pause
+    async def _patiently(self, call: Callable[..., T], *arguments: Any) -> T:
+        """Tried until it can be done."""
+        pause, silence = self._pace.first_pause, self._pace.silence
         while True:
             try:
-                reads = await self._in_thread(self._archive.keep, batch)
+                done = await self._answered(silence, call, *arguments)
             except Unavailable as error:
+                if isinstance(error, _Silent):
+                    silence *= 2
                 self._in_trouble(error)
                 self._metrics.retries.inc()
                 await asyncio.sleep(pause)
                 pause = min(2 * pause, self._pace.longest_pause)
                 continue
             self._out_of_trouble()
-            return reads
+            return done
+
+    async def _answered(self, silence: float, call: Callable[..., T], *arguments: Any) -> T:
+        work = asyncio.ensure_future(self._in_thread(call, *arguments))
+        try:
+            done, _ = await asyncio.wait((work,), timeout=silence)
+            if done:
+                return work.result()
+            self._archive.cut()
+            try:
+                return await work
+            except Unavailable as error:
+                raise _Silent(f"the index gave no answer for {silence:.0f} s") from error
+        finally:
+            work.cancel()
 
     def _in_trouble(self, error: Unavailable) -> None:
-        if not self._trouble:
+        if not self.trouble:
             self._trouble_since = self._clock.monotonic()
             log.error("storing stands still until this passes; nothing is lost: %s", error)
-        self._trouble = str(error)
+        self.trouble = str(error)
+        self.in_trouble.set()
 
     def _out_of_trouble(self) -> None:
-        if self._trouble:
+        if self.trouble:
             log.info("storing again after %.1f s", self._clock.monotonic() - self._trouble_since)
-            self._trouble = ""
+            self.trouble = ""
+            self.in_trouble.clear()
 
     async def _in_thread(self, call: Callable[..., T], *arguments: Any) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._thread, call, *arguments)
