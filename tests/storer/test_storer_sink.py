@@ -2,80 +2,27 @@
 
 import asyncio
 import logging
-import math
 import resource
 import sqlite3
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-import msgspec
 import pytest
-from prometheus_client import CollectorRegistry
 
-from headrace_runtime.clock import SystemClock
-from headrace_runtime.streams.loops import run_pooled
-from headrace_runtime.streams.seams import Record
 from headrace_schemas import codec
 from headrace_schemas.errors import TooNew, Unavailable
 from headrace_schemas.messages import DeadLetter
 from headrace_schemas.settings import Settings
-from headrace_storer.archive import Archive, save_all_but_refused
+from headrace_storer.archive import save_all_but_refused
 from headrace_storer.changes import Change
 from headrace_storer.durable import NoSync
 from headrace_storer.handler import Body, handle
 from headrace_storer.index import Index, open_index
-from headrace_storer.metrics import Metrics
-from headrace_storer.sink import LaneWorker, Pace, Sink
 from headrace_storer.store import Store
-from tests.postgres_server import Server
 from tests.storer.storer_lane import ListLane
-from tests.storer.storer_messages import failed, page, parsed, raw, record
-
-QUICK = Pace(gather=0.001, first_pause=0.01, longest_pause=0.05)
-
-
-class Storer:
-    """The service's parts on a workspace, without an engine."""
-
-    def __init__(self, settings: Settings, workspace: Path, store: Store | None = None) -> None:
-        self.settings, self.workspace = settings, workspace
-        self.registry = CollectorRegistry()
-        self.store = store or Store(workspace, NoSync())
-        archive = Archive(self.store, lambda: open_index(settings, workspace, create=True), lambda: math.inf)
-        self.sink = Sink(archive, Metrics(self.registry), SystemClock(), QUICK)
-
-    async def __aenter__(self) -> "Storer":
-        await self.sink.start()
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self.sink.close()
-
-    async def serve(self, lane: ListLane) -> None:
-        await asyncio.wait_for(run_pooled(lane, lambda _, desk: LaneWorker(self.sink, desk), width=64), 30)
-
-    def value(self, name: str, **labels: str) -> float:
-        return self.registry.get_sample_value(name, labels) or 0.0
-
-    def urls(self) -> list[str]:
-        index = open_index(self.settings, self.workspace, create=False)
-        try:
-            return [row.url for row in index.rows()]
-        finally:
-            index.close()
-
-
-def site(count: int) -> list[msgspec.Struct]:
-    messages: list[msgspec.Struct] = []
-    for n in range(1, count + 1):
-        url = f"http://site.test/{n}"
-        messages += [page(n, url, b"body %d" % n), parsed(n, url)]
-    return messages
-
-
-def records_of(messages: Sequence[msgspec.Struct]) -> list[Record]:
-    return [record(message, offset) for offset, message in enumerate(messages)]
+from tests.storer.storer_messages import page, raw, record
+from tests.storer.storer_parts import Storer, records_of, site, until
 
 
 @contextmanager
@@ -87,12 +34,6 @@ def files_no_longer_than(size: int) -> Iterator[None]:
         yield
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
-
-
-async def until(condition: Callable[[], bool], seconds: float = 10.0) -> None:
-    async with asyncio.timeout(seconds):
-        while not condition():
-            await asyncio.sleep(0.005)
 
 
 async def test_every_record_passes_once_its_body_and_row_are_there(settings: Settings, tmp_path: Path) -> None:
@@ -221,42 +162,6 @@ def test_a_read_only_index_is_unavailable_and_works_again_afterwards(tmp_path: P
     index.save([change])
     assert len(list(index.rows())) == 1
     index.close()
-
-
-async def test_postgresql_that_goes_away_and_comes_back_loses_nothing(
-    postgres_server: Server, own_postgres_url: str, tmp_path: Path
-) -> None:
-    settings = msgspec.convert({"index": {"url": own_postgres_url}}, Settings)
-    async with Storer(settings, tmp_path) as storer:
-        await storer.serve(ListLane(records_of(site(3))))
-        postgres_server.stop()
-        lane = ListLane(records_of([failed(n, url=f"http://site.test/f{n}") for n in range(1, 8)]))
-        serving = asyncio.create_task(storer.serve(lane))
-        try:
-            await until(lambda: storer.value("crawler_index_retries_total") >= 2)
-            assert lane.done == []
-        finally:
-            await asyncio.to_thread(postgres_server.start)
-        await serving
-    assert (len(lane.done), len(storer.urls())) == (7, 10)
-
-
-async def test_a_start_without_postgresql_waits_for_it(
-    postgres_server: Server, own_postgres_url: str, tmp_path: Path
-) -> None:
-    settings = msgspec.convert({"index": {"url": own_postgres_url}}, Settings)
-    postgres_server.stop()
-    try:
-        async with Storer(settings, tmp_path) as storer:
-            assert storer.sink.status()["trouble"]
-            lane = ListLane(records_of(site(2)))
-            serving = asyncio.create_task(storer.serve(lane))
-            await until(lambda: storer.value("crawler_index_retries_total") >= 1)
-            await asyncio.to_thread(postgres_server.start)
-            await serving
-    finally:
-        postgres_server.start()
-    assert len(storer.urls()) == 2
 
 
 async def test_a_lane_revoked_during_an_outage_is_let_go_at_its_deadline(tmp_path: Path) -> None:
