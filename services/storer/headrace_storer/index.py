@@ -25,6 +25,10 @@ from headrace_storer.views import Asked, Fetch, KnownPage, PageDetail, PageRow, 
 
 _CHUNK = 500  # rows read at once: no snapshot outlives a chunk, so a long export does not hold back the writer's log
 
+_LET_GO = "SET LOCAL idle_in_transaction_session_timeout = '60s'"
+"""A storer whose machine is lost in the middle of a transaction would keep its rows locked for the hours of TCP, and
+whoever reads its partitions now would wait for them."""
+
 _HAS_BODY = PAGES.c.sha256 != ""
 """A page that was only followed has the facts of its body, and no hash."""
 
@@ -86,6 +90,8 @@ class Index:
         fetches = [change for change in ordered if isinstance(change, FetchChange)]
         try:
             with translated(), self._engine.begin() as connection:
+                if self._engine.dialect.name != "sqlite":
+                    connection.exec_driver_sql(_LET_GO)
                 if pages:
                     self._upsert_pages.run(connection, pages)
                 if parsed:
