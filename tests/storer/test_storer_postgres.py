@@ -1,4 +1,4 @@
-"""What only a server shows: several storers at once, limits of its own, many rows; and that it holds what SQLite does."""
+"""What only a server shows: several storers at once, its limits, many rows; and that it holds what SQLite holds."""
 
 import secrets
 import threading
