@@ -5,7 +5,7 @@ a sample is never changed, and a new version of the format gets files and sample
 """
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, get_args
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -276,4 +276,16 @@ _SECOND: Mapping[str, tuple[str, Struct]] = {
     ),
 }
 
-SAMPLES: Mapping[str, tuple[str, Struct]] = {**_FIRST, **_SECOND}
+WORDS: Mapping[str, tuple[str, Struct]] = {
+    f"{name}_{field}_{word}": _grown(name, **{field: word})
+    for name, field, words in (
+        ("links", "source", m.LinkSource),
+        ("task", "kind", m.TaskKind),
+        ("result_fetched", "kind", m.TaskKind),
+        ("control", "mode", m.Mode),
+    )
+    for word in get_args(words)
+}
+"""A word that is added wants a file; one that is taken away leaves a file without a sample."""
+
+SAMPLES: Mapping[str, tuple[str, Struct]] = {**_FIRST, **_SECOND, **WORDS}
