@@ -58,6 +58,8 @@ class DiscoveredLinks(Struct, frozen=True, gc=False, array_like=True, tag="links
     links: tuple[Link, ...]
     source: LinkSource = "page"
     run: int = 0
+    rejected: dict[str, int] = {}
+    """Links of the same pages that nobody could fetch (a scheme, user names, a bad port, too long), by reason."""
 
 
 # ---- urls.to_fetch -------------------------------------------------------------------------------

@@ -35,6 +35,16 @@ def test_static_policy_turns_links_away_uncounted_in_discovered_but_by_reason() 
     assert world.registry.get_sample_value("crawler_policy_reject_total", {"reason": "host_not_allowed"}) == 1
 
 
+def test_links_that_the_parser_could_make_no_url_of_are_counted_by_their_reason() -> None:
+    world = World({})
+    message = DiscoveredLinks((link(f"{A}/x"),), rejected={"scheme": 2, "bad_port": 1})
+    world._append(Send("links.discovered", 0, codec.encode(message, 1)))
+    world.settle_down()
+    assert world.totals()["discovered"] == 1
+    assert world.reasons("rejected") == {"scheme": 2, "bad_port": 1}
+    assert world.registry.get_sample_value("crawler_policy_reject_total", {"reason": "scheme"}) == 2
+
+
 def test_a_link_sent_to_the_wrong_partition_is_turned_away() -> None:
     """Taken there, its host would have two clocks."""
     world = World({}, partitions=4)

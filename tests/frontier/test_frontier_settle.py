@@ -151,6 +151,15 @@ def test_a_refused_address_is_refused_at_once() -> None:
     world.run()
     assert world.reasons("refused_by") == {"address": 1}
     assert world.asked[f"{A}/"] == 1
+    assert world.registry.get_sample_value("crawler_policy_reject_total", {"reason": "address"}) == 1
+
+
+def test_what_a_refused_robots_txt_leaves_queued_is_counted_by_its_reason() -> None:
+    world = World({f"{A}/robots.txt": Page((Refused("address"),))})
+    world.seed(f"{A}/1", f"{A}/2")
+    world.run()
+    assert world.reasons("refused_by") == {"address": 2}
+    assert world.registry.get_sample_value("crawler_policy_reject_total", {"reason": "address"}) == 2
 
 
 @pytest.mark.parametrize("outcome", [GOOD, Failed("http", 404), failing(503), Deferred(0.0, "stale")])

@@ -38,6 +38,22 @@ def test_links_of_all_pages_come_together_on_the_first_one() -> None:
     assert all(link.key == Canonicaliser().key(link.url) for link in message.links)
 
 
+def test_links_that_nobody_could_fetch_are_told_by_reason_also_of_a_page_with_no_other() -> None:
+    odd = b"<a href=mailto:a@b.test><a href=tel:1><a href=http://u:p@b.test/><a href=http://b.test:99999/>"
+    long = b"<a href=/" + b"x" * 3000 + b"><a href=http://[/>"
+    one, two = (
+        codec.encode(fetched(body, f"http://{name}.test/")) for name, body in zip("ab", (odd, long), strict=True)
+    )
+    [(partition, message)] = links_of(replies(one, two)[0])
+    assert (partition, message.links, message.run) == (0, (), 1)
+    assert message.rejected == {"scheme": 2, "userinfo": 1, "bad_port": 1, "too_long": 1, "unparsable": 1}
+
+
+def test_a_page_that_says_nofollow_has_no_rejected_links_either() -> None:
+    value = codec.encode(fetched(b"<meta name=robots content=nofollow><a href=mailto:a@b.test>"))
+    assert replies(value)[0].links == []
+
+
 def test_unmerged_each_page_has_its_own_links() -> None:
     values = [codec.encode(fetched(b"<a href=/x>", f"http://{name}.test/")) for name in "ab"]
     assert [links_of(reply)[0][1].links[0].url for reply in replies(*values, merge=False)] == [

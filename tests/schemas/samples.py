@@ -234,6 +234,7 @@ def _grown(name: str, **fields: Any) -> tuple[str, Struct]:
 
 
 _SECOND: Mapping[str, tuple[str, Struct]] = {
+    "links_2": _grown("links", rejected={"scheme": 3, "userinfo": 1}),
     "task_2": _grown("task", connections=4, max_bytes=5000, store=False),
     "page_2": _grown("page", store=False),
     "result_2": _grown(

@@ -51,8 +51,8 @@ class Counters(Struct, array_like=True):
         elif entry.state is State.REFUSED:
             _add(self.refused_by, entry.reason, by)
 
-    def reject(self, reason: str) -> None:
-        _add(self.rejected, reason, 1)
+    def reject(self, reason: str, count: int = 1) -> None:
+        _add(self.rejected, reason, count)
 
     def deny(self, reason: str) -> None:
         _add(self.denied, reason, 1)

@@ -122,6 +122,8 @@ class Ledger:
 
     def settle(self, turn: Turn, item: Item, was: State, state: State, reason: str = "") -> None:
         """`was`: queued or in flight; of such a URL the item says all that its entry does, so that is not read."""
+        if state is State.REFUSED:
+            self.counters.deny(reason)
         new = Entry(
             state,
             depth=item.depth,
@@ -136,7 +138,6 @@ class Ledger:
 
     def refuse(self, turn: Turn, item: Item, reason: str) -> None:
         """By circumstance, without a request. It has no row in the index, and is judged again if found again."""
-        self.counters.deny(reason)
         self.settle(turn, item, State.QUEUED, State.REFUSED, reason)
         turn.unfetched += 1
 

@@ -54,6 +54,7 @@ class Bench:
                 assert_never(message)
         revision = max(frame.revision, codec.revision_of(value))
         links.add(message, parsed.links, revision)
+        links.reject(message, parsed.rejected)
         encoded = codec.encode(parsed.message(message, frame.at), revision)
         return ParsedReply(
             parsed.verdict, encoded, found=len(parsed.outlinks), seconds=time.perf_counter() - start, why=why
@@ -89,6 +90,7 @@ class Links:
         self._partitioner, self._floor = partitioner, revision
         self._revision = revision
         self._groups: dict[tuple[int, int], list[Link]] = {}
+        self._rejected: dict[tuple[int, int], dict[str, int]] = {}
 
     def add(self, page: FetchedPage, found: Iterable[Found], revision: int) -> None:
         partition, groups, depth = self._partitioner.partition, self._groups, page.depth + 1
@@ -99,18 +101,30 @@ class Links:
                 groups[group] = []
             groups[group].append(Link(url, key, depth, page.url))
 
+    def reject(self, page: FetchedPage, rejected: dict[str, int]) -> None:
+        """They have no partition of their own: the page's counts them."""
+        if rejected:
+            group = (self._partitioner.partition(page.url), page.run)
+            self._groups.setdefault(group, [])
+            counts = self._rejected.setdefault(group, {})
+            for reason, count in rejected.items():
+                counts[reason] = counts.get(reason, 0) + count
+
     def take(self) -> list[tuple[int, bytes]]:
         """(partition, encoded `DiscoveredLinks`) of all added since the last time."""
-        taken = [
-            (partition, codec.encode(DiscoveredLinks(tuple(part), "page", run), self._revision))
-            for (partition, run), links in self._groups.items()
-            for part in _parts(links)
-        ]
-        self._groups, self._revision = {}, self._floor
+        taken = []
+        for (partition, run), links in self._groups.items():
+            rejected = self._rejected.get((partition, run), {})
+            for part in _parts(links):
+                message = DiscoveredLinks(tuple(part), "page", run, rejected)
+                taken.append((partition, codec.encode(message, self._revision)))
+                rejected = {}
+        self._groups, self._rejected, self._revision = {}, {}, self._floor
         return taken
 
 
 def _parts(links: list[Link]) -> Iterable[list[Link]]:
+    """At least one, if only an empty one."""
     part: list[Link] = []
     size = 0
     for link in links:
@@ -119,5 +133,5 @@ def _parts(links: list[Link]) -> Iterable[list[Link]]:
         if size > MAX_MESSAGE:
             yield part
             part, size = [], 0
-    if part:
+    if part or not links:
         yield part

@@ -52,6 +52,8 @@ class Parsed(Struct, frozen=True, gc=False):
     items: tuple[bytes, ...] = ()
     links: tuple[Found, ...] = ()
     """What the crawl may go on with: `outlinks`, one of each dedupe key, or nothing if the page says nofollow."""
+    rejected: dict[str, int] = {}
+    """Links that nobody could fetch, by reason."""
 
     def message(self, page: FetchedPage, at: float) -> ParsedPage:
         return ParsedPage(
@@ -83,7 +85,7 @@ def parse(page: FetchedPage, body: bytes, limits: ParseLimits, canonicaliser: Ca
         return Parsed("unparsable", encoding=encoding)
     etree.strip_elements(root, "template", with_tail=False)  # inert, and full of {{placeholders}}
     told = _gathered(root, directives.from_headers(page.headers, limits.agent), limits.agent.lower())
-    found = _resolved(told.hrefs, _base(told.base, page.url), limits.max_links, canonicaliser)
+    found, rejected = _resolved(told.hrefs, _base(told.base, page.url), limits.max_links, canonicaliser)
     text = document.visible_text(root)
     return Parsed(
         verdict="ok" if whole else "unparsable",
@@ -98,6 +100,7 @@ def parse(page: FetchedPage, body: bytes, limits: ParseLimits, canonicaliser: Ca
         nofollow=told.robots.nofollow,
         noindex=told.robots.noindex,
         links=() if told.robots.nofollow else _one_of_each(found),
+        rejected={} if told.robots.nofollow else rejected,
     )
 
 
@@ -169,18 +172,23 @@ def _base(href: str, url: str) -> str:
     return ""
 
 
-def _resolved(hrefs: Iterable[str], base: str, limit: int, canonicaliser: Canonicaliser) -> list[Found]:
+def _resolved(
+    hrefs: Iterable[str], base: str, limit: int, canonicaliser: Canonicaliser
+) -> tuple[list[Found], dict[str, int]]:
+    """→ those that can be fetched, and how many cannot, by reason."""
     found: dict[str, Found] = {}
+    rejected: dict[str, int] = {}
     for href in hrefs:
         try:
             link = canonicaliser.find(href, base)
-        except BadUrl:
+        except BadUrl as error:
+            rejected[error.reason] = rejected.get(error.reason, 0) + 1
             continue
         if link.url not in found:
             found[link.url] = link
             if len(found) >= limit:
                 break
-    return list(found.values())
+    return list(found.values()), rejected
 
 
 def _one_of_each(found: Iterable[Found]) -> tuple[Found, ...]:
