@@ -7,7 +7,7 @@ STAMP := $(VENV)/.installed
 PEERS := benchmarks/.venv
 
 .DEFAULT_GOAL := help
-.PHONY: help install lock crawl test test-unit lint format kafka-up kafka-down wheel tools docs bench-frontier bench-fetch bench-robots torture clean
+.PHONY: help install lock crawl test test-unit lint format kafka-up kafka-down wheel tools docs bench-flat bench-frontier bench-fetch bench-robots torture clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -63,6 +63,9 @@ kafka-down: install ## end that broker and delete what it kept
 bench: install $(PEERS)/.installed ## whole crawls beside Scrapy and Colly, about ten minutes; JSON=F, PLOT=F, ROUNDS=N, PAGES=N a host
 	@$(BIN)/python -m benchmarks.whole --peers $(PEERS)/bin/python $(if $(JSON),--json $(JSON)) $(if $(PLOT),--plot $(PLOT)) \
 	  $(if $(ROUNDS),--rounds $(ROUNDS)) $(if $(PAGES),--pages $(PAGES))
+
+bench-flat: install ## one long crawl, whether its pages stay as cheap, half an hour; PAGES=N (default 1,000,000), FOLDER=where, JSON=F
+	@$(BIN)/python -m benchmarks.flat $(if $(PAGES),--pages $(PAGES)) $(if $(FOLDER),--folder $(FOLDER)) $(if $(JSON),--json $(JSON))
 
 bench-frontier: install ## what links, releases and restarts cost the frontier; FULL=1 with 10 M known URLs, JSON=F
 	@$(BIN)/python -m benchmarks.frontier $(if $(FULL),--full) $(if $(JSON),--json $(JSON))

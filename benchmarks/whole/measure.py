@@ -27,6 +27,8 @@ class Process(NamedTuple):
     """Seconds, with those of children it has waited for."""
     rss: float
     """MB; 0 once it has ended."""
+    system: float
+    """Of `cpu`: in the kernel."""
 
 
 def processes() -> dict[int, Process]:
@@ -43,8 +45,9 @@ def _process(pid: str) -> Process | None:
     except OSError:  # it is no more
         return None
     fields = text.rpartition(")")[2].split()
-    cpu = sum(map(int, fields[11:15])) * TICK
-    return Process(int(fields[1]), int(fields[3]), cpu, int(fields[21]) * PAGE)
+    user, system, user_below, system_below = map(int, fields[11:15])
+    cpu, system_cpu = (user + system + user_below + system_below) * TICK, (system + system_below) * TICK
+    return Process(int(fields[1]), int(fields[3]), cpu, int(fields[21]) * PAGE, system_cpu)
 
 
 def tree(root: int, among: Mapping[int, Process]) -> list[Process]:
