@@ -153,7 +153,7 @@ def _on_disk(workspace: Path, pages: int) -> list[Figure]:
     say("    counting what is on disk …")
     index = sum(path.stat().st_blocks * 512 for path in workspace.glob("index.sqlite*"))
     store, log = on_disk(workspace / "store"), on_disk(workspace / "state")
-    note = f"{store.count:,} files and folders; by their length {store.length / pages:,.0f}"
+    note = f"{store.entries:,} files and folders; by their length {store.length / pages:,.0f}"
     return [
         Figure("on disk, a page", "bodies", store.size / pages, "bytes", note=note),
         Figure("on disk, a page", "index", index / pages, "bytes"),

@@ -101,21 +101,21 @@ class OnDisk(NamedTuple):
     """Bytes, in whole blocks, folders too."""
     length: int
     """Bytes, of files alone."""
-    count: int
+    entries: int
     """Files and folders."""
 
 
 def on_disk(folder: Path) -> OnDisk:
-    size = length = count = 0
+    size = length = entries = 0
     todo = [str(folder)]
     while todo:
-        with os.scandir(todo.pop()) as entries:
-            for entry in entries:
+        with os.scandir(todo.pop()) as found:
+            for entry in found:
                 about = entry.stat(follow_symlinks=False)
-                count += 1
+                entries += 1
                 size += about.st_blocks * 512
                 if entry.is_dir(follow_symlinks=False):
                     todo.append(entry.path)
                 else:
                     length += about.st_size
-    return OnDisk(size, length, count)
+    return OnDisk(size, length, entries)
