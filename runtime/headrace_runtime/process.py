@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from headrace_runtime import malloc
 from headrace_runtime.logs import escaped, get_logger
 from headrace_runtime.rootcause import root_cause
 from headrace_schemas.errors import HeadraceError, LayoutMismatch, UsageError
@@ -56,6 +57,7 @@ class Signals:
 def run(main: Callable[[Signals], Awaitable[int]]) -> int:
     """Runs `main` to its end and says the exit code; whatever escapes it becomes one line and a code."""
     gc.set_threshold(YOUNG)
+    malloc.give_back()
     try:
         with asyncio.Runner(loop_factory=_loop_factory()) as runner:
             return runner.run(_handled(main))

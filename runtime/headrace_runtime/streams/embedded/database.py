@@ -37,9 +37,7 @@ class Database:
         """Set by a failed write: what is on disk is known only to the next open."""
 
     @classmethod
-    def open(
-        cls, path: Path, *, partitions: int, memtable: int = 128 * MIB, write_ahead: int = 256 * MIB
-    ) -> "Database":
+    def open(cls, path: Path, *, partitions: int, memtable: int = 64 * MIB, write_ahead: int = 256 * MIB) -> "Database":
         """Nothing is written unless the database is new or fits. `memtable`: bytes of records gathered before they
         become a file; those read by everyone before that never become one. `write_ahead`: bytes of write-ahead log;
         without that cap a small idle family pins it (1.2 GB was seen)."""
