@@ -5,7 +5,7 @@ import os
 
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
 OWN_MAPPING = 512 << 10
-"""Bytes from which a block is mapped by itself, and unmapped when freed: RocksDB's memtables are made of blocks of 1 MiB.
+"""Bytes from which a block is mapped by itself, and unmapped when freed; RocksDB makes memtables of blocks of 1 MiB.
 glibc's own bound rises to the size of what was freed last, up to 32 MiB: then they lie among everything else, and what
 a memtable held stays with the process for ever."""
 KEPT_ON_TOP = 8 << 20
