@@ -103,9 +103,10 @@ def _too_small(folder: Path, pages: int) -> str:
 
 def crawl(web: RunningWeb, workspace: Path, most: int, cores: set[int]) -> Crawl:
     """From one seed to `most` pages, or to the end of the web."""
-    wanted = min(most, web.spec.hosts * web.spec.pages)
+    whole = web.spec.hosts * web.spec.pages
+    wanted = min(most, whole)
     begin, env = web.log.stat().st_size, environment(workspace)
-    command = [HEADRACE, "crawl", web.url(), "--max-pages", str(most)]
+    command = [HEADRACE, "crawl", web.url(), *(["--max-pages", str(most)] if most < whole else [])]
     output = workspace.with_suffix(".log")
     process = start(command, cores=cores, cwd=workspace.parent, log=output, env=env)
     wrong: list[str] = []
