@@ -1,9 +1,21 @@
 """Writes the pages that are derived from code: `python docs/render.py`. A test fails when they are stale."""
 
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
+from prometheus_client import CollectorRegistry
+
+from headrace_fetcher.meters import Meters
+from headrace_frontier import metrics as frontier_metrics
+from headrace_parser.metrics import ParserMetrics
+from headrace_runtime.clock import SystemClock
 from headrace_runtime.config import documented
+from headrace_runtime.streams.kafka.meters import KafkaMeters
+from headrace_runtime.streams.metered import LaneMeters
+from headrace_runtime.vitals import Vitals
 from headrace_schemas.topics import DAY, TOPICS, Topic
+from headrace_storer import metrics as storer_metrics
 
 HERE = Path(__file__).parent
 
@@ -49,7 +61,53 @@ def settings() -> str:
     return "\n".join(lines) + "\n"
 
 
-PAGES = {"topics.md": topics, "settings.md": settings}
+def metrics() -> str:
+    lines = [
+        "# Metrics",
+        "",
+        "Derived from the code that exports them; do not edit. Every process shows its own under `/metrics`, beside",
+        "the usual `process_` and `python_` series of its main process. A histogram has `_bucket`, `_sum` and",
+        "`_count`. What to watch, and when to worry: [operations](operations.md).",
+        "",
+        "| metric | type | labels | meaning |",
+        "|---|---|---|---|",
+    ]
+    for owner, registry in exporters().items():
+        lines.append(f"| **{owner}** | | | |")
+        rows = sorted(row for collector in registry._collector_to_names for row in _described(collector))
+        lines += [f"| `{name}` | {kind} | {labels} | {text} |" for name, kind, labels, text in rows]
+    return "\n".join(lines) + "\n"
+
+
+def exporters() -> dict[str, CollectorRegistry]:
+    """Who exports what, with all that is counted under other names in one registry each."""
+    every, kafka, frontier, fetcher, parser, storer = (CollectorRegistry() for _ in range(6))
+    LaneMeters.of(every)
+    Vitals(every, (), HERE)
+    KafkaMeters(kafka)
+    frontier_metrics.Metrics(frontier)
+    Meters(fetcher, SystemClock())
+    ParserMetrics(parser).watch(tuple)
+    storer_metrics.Metrics(storer)
+    return {
+        "every process": every,
+        "every process on Kafka": kafka,
+        "frontier": frontier,
+        "fetcher": fetcher,
+        "parser": parser,
+        "storer": storer,
+    }
+
+
+def _described(collector: Any) -> Iterator[tuple[str, str, str, str]]:
+    for family in collector.describe() if hasattr(collector, "describe") else collector.collect():
+        labels = getattr(collector, "_labelnames", None) or getattr(family, "_labelnames", ())
+        name = family.name + ("_total" if family.type == "counter" else "")
+        text = family.documentation.rstrip(".").replace("|", "\\|")
+        yield name, family.type, ", ".join(f"`{label}`" for label in labels), text
+
+
+PAGES = {"topics.md": topics, "settings.md": settings, "metrics.md": metrics}
 
 if __name__ == "__main__":
     for name, render in PAGES.items():

@@ -12,6 +12,7 @@ from headrace import socket
 from headrace.completion import Scan, complete
 from headrace.compose import BUILDERS, Opened, build, opened
 from headrace.explaining import here
+from headrace.metrics_file import metrics_file
 from headrace.planting import ask_again, plant
 from headrace.progress import View, view_for
 from headrace.reload import Reloader
@@ -74,7 +75,9 @@ async def crawl(
     try:
         registry = new_registry()
         async with opened(settings, workspace, create=True, state=state, instance=instance, registry=registry) as parts:
-            return await Crawl(settings, workspace, parts, registry, signals, reloader, out).run(seeds, order)
+            running = Crawl(settings, workspace, parts, registry, signals, reloader, out)
+            async with metrics_file(settings.metrics, workspace, registry, parts.control, instance, running.stop):
+                return await running.run(seeds, order)
     finally:
         if slot:
             slot.release()
@@ -96,7 +99,8 @@ class Crawl:
         self._settings, self._workspace, self._opened, self._registry = settings, workspace, opened, registry
         self._signals, self._reloader, self._out = signals, reloader, out
         self._reload = False
-        self._stop = asyncio.Event()
+        self.stop = asyncio.Event()
+        """Set when it is decided that this is the end, and everything still runs."""
         self._scans: list[Scan] = []
         self._paused_by_file = False
         self._services: list[Service] = []
@@ -154,13 +158,13 @@ class Crawl:
     async def _supervise(self, supervisor: Supervisor) -> int:
         started = time.monotonic()
         view = view_for(self._out)
-        running = asyncio.create_task(supervisor.run(self._stop))
+        running = asyncio.create_task(supervisor.run(self.stop))
         watching = asyncio.create_task(self._watch(view))
         lag = asyncio.create_task(watch_lag(self._opened.streams, EDGES, self._registry))
         try:
             await asyncio.wait({running, watching}, return_when=asyncio.FIRST_COMPLETED)
             code = watching.result() if watching.done() else 1
-            self._stop.set()
+            self.stop.set()
             await running
         finally:
             for task in (watching, lag, running):

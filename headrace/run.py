@@ -5,6 +5,7 @@ from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from typing import Any
 
 from headrace.compose import BUILDERS, Opened, build, opened
+from headrace.metrics_file import metrics_file
 from headrace.reload import Reloader
 from headrace.seeding import need_contact
 from headrace.workspace import Workspace
@@ -103,8 +104,10 @@ class Run:
         self._signals.on_dump(lambda: log.warning("status", **self._dump()))
         edges = [edge for edge in EDGES if edge[1] == self._name]
         lag = asyncio.create_task(watch_lag(streams, edges, self._registry))
+        stop, slot = self._signals.stop, self._slot.instance
         try:
-            await self._supervisor.run(self._signals.stop)
+            async with metrics_file(settings.metrics, self._workspace, self._registry, opened.control, slot, stop):
+                await self._supervisor.run(stop)
         finally:
             lag.cancel()
             await asyncio.gather(lag, return_exceptions=True)

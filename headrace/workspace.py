@@ -32,6 +32,10 @@ class Workspace:
     def stop_file(self) -> Path:
         return self.root / "stop"
 
+    def metrics(self, run: int, instance: str) -> Path:
+        """`instance`: the slot of a process that is not alone here."""
+        return self.root / "logs" / f"metrics-{run}{'-' if instance else ''}{instance}.csv"
+
     @property
     def exists(self) -> bool:
         return self.state.is_dir()
