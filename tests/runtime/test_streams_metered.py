@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import time
 from collections.abc import AsyncIterator, Callable, Iterable
 from pathlib import Path
 
@@ -10,7 +11,8 @@ from prometheus_client import CollectorRegistry
 
 from headrace_runtime.clock import Deadline, SystemClock
 from headrace_runtime.streams.embedded.engine import EmbeddedStreams
-from headrace_runtime.streams.metered import metered, watch_lag
+from headrace_runtime.streams.metered import LaneMeters, metered, watch_lag
+from headrace_runtime.streams.poison import bury
 from headrace_runtime.streams.seams import Edge, Lane, Send, Serve, Unit
 from headrace_schemas.errors import LaneLost, Unavailable
 from tests.runtime.waiting import until
@@ -92,6 +94,75 @@ async def test_a_commit_that_fails_counts_as_a_lost_lane_and_as_nothing_else(str
     )
     assert value("headrace_lanes_lost_total", group="fetcher") == 3
     assert value("headrace_lanes", group="fetcher") == 0
+
+
+async def test_a_heartbeat_stands_still_with_the_slowest_lane_and_before_the_start(streams: EmbeddedStreams) -> None:
+    registry, started, before = CollectorRegistry(), False, time.time()
+    meters = LaneMeters.of(registry)
+    meters.expect("fetcher", ["urls.to_fetch"], lambda: started)
+
+    def beat() -> float:
+        return registry.get_sample_value("headrace_heartbeat_timestamp_seconds", {"service": "fetcher"}) or 0.0
+
+    first = beat()
+    assert before <= first <= time.time()
+    assert beat() == first
+    started = True
+    assert beat() > first  # it stands by, without a lane
+    hung = asyncio.Event()
+
+    async def serve(lane: Lane) -> None:
+        if lane.partition == 0:
+            await hung.wait()
+        await relay(lane)
+
+    beats: list[float] = []
+
+    def stands_still() -> bool:
+        beats.append(beat())
+        return beats[-1] == beats[0] and time.time() - beats[-1] > 0.5 and len(set(beats)) == 1
+
+    member = await streams.join("fetcher", ["urls.to_fetch"], metered(serve, registry))
+    running = asyncio.create_task(member.run())
+    await until(lambda: registry.get_sample_value("headrace_lanes", {"group": "fetcher"}) == 2)
+    await until(stands_still)
+    hung.set()
+    await until(lambda: beat() > beats[0])
+    await member.stop(Deadline(5.0))
+    await running
+
+
+async def test_what_may_be_counted_is_there_at_0_before_it_happens() -> None:
+    registry = CollectorRegistry()
+    LaneMeters.of(registry).expect("parser", ["pages.fetched"], lambda: True)
+    for name, labels in (
+        ("headrace_records_total", {"group": "parser", "topic": "pages.fetched"}),
+        ("headrace_dead_letters_total", {"group": "parser", "topic": "pages.fetched"}),
+        ("headrace_sends_total", {"topic": "pages.parsed"}),
+        ("headrace_lanes_lost_total", {"group": "parser"}),
+        ("headrace_unit_seconds_count", {"group": "parser"}),
+    ):
+        assert registry.get_sample_value(name, labels) == 0, name
+
+
+async def test_a_dead_letter_is_counted_by_where_it_came_from(streams: EmbeddedStreams) -> None:
+    registry = CollectorRegistry()
+
+    async def bury_all(lane: Lane) -> None:
+        while lane.stopping is None:
+            unit = Unit()
+            for record in await lane.poll(10, 0.05):
+                unit.send(bury(record, lane.group, "no sense in it", 1.0))
+                unit.done.append(record)
+            if not unit.empty:
+                await lane.commit(unit)
+
+    def buried() -> float | None:
+        labels = {"group": "fetcher", "topic": "urls.to_fetch"}
+        return registry.get_sample_value("headrace_dead_letters_total", labels)
+
+    await streams.publish([Send("urls.to_fetch", n % 2, b"task") for n in range(3)])
+    await serving(streams, metered(bury_all, registry), lambda: buried() == 3)
 
 
 async def test_several_services_share_the_series_of_one_registry(streams: EmbeddedStreams) -> None:
