@@ -192,7 +192,7 @@ class MetricSettings(_Section, frozen=True):
     csv: bool = False
     """Whether to write them to `logs/metrics-<run>.csv` in the workspace, too (a service of a fleet: with its slot)."""
     csv_interval: Annotated[float, Meta(gt=0)] = 10.0
-    """Seconds between two writes of that file; at 10 s it grows by some 50 MB a day."""
+    """Seconds between two writes of that file; at 10 s it grows by some 100 MB a day."""
 
 
 class Settings(_Section, frozen=True):

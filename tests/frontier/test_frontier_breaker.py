@@ -8,7 +8,7 @@ from headrace_schemas.messages import Failed, Fetched
 from headrace_schemas.settings import BreakerSettings, RetrySettings
 from tests.frontier.world import Page, World, failing, page
 
-A = "http://a.test"
+A, B = "http://a.test", "http://b.test"
 SETTINGS = BreakerSettings()
 DOWN, DENIED, BUSY = Failed("http", 500, True), Failed("http", 403), Failed("http", 429, True)
 
@@ -105,3 +105,26 @@ def test_a_half_open_host_is_asked_for_one_page_at_a_time() -> None:
         world.answer(outcome=Fetched(200, 10, "ab"), latency_ms=1)
     world.run()
     assert world.totals()["fetched"] == 20
+
+
+def test_breakers_are_counted_as_they_open_close_and_give_up() -> None:
+    bad = {f"{A}/bad{n}": Page((failing(500, retriable=False),)) for n in range(5)}
+    good = {f"{A}/good{n}": page() for n in range(5)}
+    dead = {f"{B}/{n}": Page((Failed("http", 403),)) for n in range(30)}
+    world = World(bad | good | dead, retry=RetrySettings(attempts=1))
+    world.seed(*bad)
+    world.settle_down()
+    while world.answer():
+        world.settle_down()
+    assert figures(world) == (1, 1, 0), "open"
+    world.seed(*good)
+    world.run()
+    assert figures(world) == (0, 1, 0), "closed again by two that went well"
+    world.seed(*dead)
+    world.run()
+    assert figures(world) == (0, 3, 1), "opened twice, and given up"
+
+
+def figures(world: World) -> tuple[float | None, ...]:
+    names = ("crawler_breakers_open", "crawler_breakers_opened_total", "crawler_hosts_given_up_total")
+    return tuple(world.registry.get_sample_value(name) for name in names)
