@@ -4,6 +4,7 @@ import asyncio
 import errno
 import gc
 import os
+import resource
 import signal
 import sys
 import threading
@@ -20,6 +21,7 @@ DONE, FAILED, USAGE, INTERRUPTED = 0, 1, 2, 130
 YOUNG = 10_000
 """Objects the garbage collector lets come before it looks. At Python's own 700 it looked through the requests under way
 again and again, a tenth of the CPU of a page; what we do leaves next to no cycles behind."""
+DESCRIPTORS = 65_536
 _HANDLED = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1)
 
 log = get_logger("process")
@@ -58,6 +60,7 @@ def run(main: Callable[[Signals], Awaitable[int]]) -> int:
     """Runs `main` to its end and says the exit code; whatever escapes it becomes one line and a code."""
     gc.set_threshold(YOUNG)
     malloc.give_back()
+    _raise_descriptors()
     try:
         with asyncio.Runner(loop_factory=_loop_factory()) as runner:
             return runner.run(_handled(main))
@@ -65,6 +68,15 @@ def run(main: Callable[[Signals], Awaitable[int]]) -> int:
         return INTERRUPTED
     except BaseException as error:
         return report(error)
+
+
+def _raise_descriptors() -> None:
+    """A connection is a file descriptor. The usual soft limit of 1,024 is for programs that call select(2); ours may
+    take what the hard limit gives."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = DESCRIPTORS if hard == resource.RLIM_INFINITY else min(hard, DESCRIPTORS)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
 async def _handled(main: Callable[[Signals], Awaitable[int]]) -> int:

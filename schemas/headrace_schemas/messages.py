@@ -195,7 +195,8 @@ class Refused(Struct, frozen=True, gc=False, array_like=True, tag="refused"):
 
 
 class Deferred(Struct, frozen=True, gc=False, array_like=True, tag="deferred"):
-    """Not now, through no fault of the URL: spends no attempt. `reason`: stale | wait | paused | shutdown."""
+    """Not now, through no fault of the URL: spends no attempt. `reason`: stale | wait | exhausted (no connection can be
+    opened) | paused | shutdown."""
 
     not_before: float
     reason: str

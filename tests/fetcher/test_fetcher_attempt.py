@@ -2,6 +2,8 @@
 
 import asyncio
 import hashlib
+import os
+import resource
 import socket
 import time
 from collections.abc import AsyncIterator
@@ -9,8 +11,9 @@ from collections.abc import AsyncIterator
 import pytest
 import zstandard
 
+from headrace_fetcher.headers import retry_after
 from headrace_fetcher.pyreqwest_transport import PyreqwestTransport
-from headrace_schemas.messages import Failed, Fetched, FetchedPage, NotModified, Redirected, Refused, Robots
+from headrace_schemas.messages import Deferred, Failed, Fetched, FetchedPage, NotModified, Redirected, Refused, Robots
 from headrace_schemas.urls import Canonicaliser
 from tests.fetcher.hostile import PAGE, Hostile, Seen, answer, bomb, hostile_server, html, raw
 from tests.fetcher.rig import CLIENTS, Rig, rig
@@ -164,6 +167,35 @@ async def test_429_and_5xx_may_pass_and_say_when(server: Hostile, fetcher: Rig) 
     assert isinstance(down, Failed)
     assert down.status == 503
     assert down.retry_after > 86_400 * 365
+
+
+@pytest.mark.parametrize("zone", ["GMT", "", "-0000", "+0000"])
+def test_a_date_in_retry_after_is_of_gmt_whatever_our_own_zone(zone: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TZ", "America/New_York")
+    time.tzset()
+    try:
+        assert retry_after(f"Tue, 14 Nov 2023 22:13:25 {zone}".strip(), 1_700_000_000.0) == 5.0
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+
+
+async def test_without_a_descriptor_left_a_task_is_put_off_and_no_host_is_blamed(server: Hostile, fetcher: Rig) -> None:
+    warm = (await fetcher.fetch(server.url("/", "127.0.0.2"))).outcome
+    assert isinstance(warm, Fetched)  # what the client opens for itself is open
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    free = os.open(os.devnull, os.O_RDONLY)
+    os.close(free)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (free, hard))
+    try:
+        answer = await fetcher.fetch(server.url("/"))
+        asked = fetcher.trip.asked
+        robots = await fetcher.fetch(server.url("/robots.txt"), kind="robots")
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    assert answer.outcome == robots.outcome == Deferred(0.0, "exhausted")
+    assert (asked, answer.figures.asked_at, robots.figures.asked_at) == (False, 0.0, 0.0)
+    assert [seen.host for seen in server.log] == ["127.0.0.2"]
 
 
 # ---- hostile answers ----

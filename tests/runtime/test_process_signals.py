@@ -175,3 +175,17 @@ def test_exit_codes() -> None:
     assert exit_code(KeyError("x")) == 1
     assert exit_code(KeyboardInterrupt()) == 130
     assert exit_code(ExceptionGroup("", [KeyError("x"), UsageError("y")])) == 2
+
+
+def test_a_process_takes_all_the_descriptors_it_may_have(children: list[Child]) -> None:
+    """Connections are what we need them for, and the usual soft limit is for other programs."""
+    child = Child(
+        "import resource as r\n"
+        "r.setrlimit(r.RLIMIT_NOFILE, (200, 300))\n"
+        "async def main(signals):\n"
+        "    say(r.getrlimit(r.RLIMIT_NOFILE))\n"
+        "    return 0\n"
+        "sys.exit(run(main))\n"
+    )
+    children.append(child)
+    assert child.end()[:2] == (0, "(300, 300)\n")

@@ -7,10 +7,13 @@ from typing import Any
 import httpx
 
 from headrace_fetcher import headers as h
-from headrace_fetcher.faults import TransportFault
+from headrace_fetcher.faults import Exhausted, TransportFault, is_exhaustion
 from headrace_fetcher.transport import target_of
 from headrace_fetcher.trip import Trip
 from headrace_runtime.clock import Clock
+from headrace_runtime.logs import get_logger
+
+log = get_logger("fetcher")
 
 DRAIN = 32 * 1024  # bytes of an unwanted body that are read to keep the connection; past that a new one is cheaper
 DRAIN_TIME = 1.0  # seconds given to that
@@ -32,7 +35,7 @@ class Client:
         request = self._request(self._origin(origin), {"target": target, "origin": origin}, extra)
         trip.written, trip.status, trip.answered = None, 0, 0.0
         trip.begun, trip.connect, trip.protocol = self._clock.monotonic(), -1.0, ""
-        response = await self._transport.handle_async_request(request)
+        response = await self._sent(request)
         assert isinstance(response.stream, httpx.AsyncByteStream)
         noted = response.extensions
         trip.written, trip.answered = noted["written"], self._clock.monotonic()
@@ -42,6 +45,18 @@ class Client:
             await response.stream.aclose()
             raise TransportFault("headers", why, retriable=False)
         return response.stream
+
+    async def _sent(self, request: httpx.Request) -> httpx.Response:
+        try:
+            return await self._transport.handle_async_request(request)
+        except TransportFault as fault:
+            if fault.reason != "connect" or not is_exhaustion(fault):
+                raise
+            exhausted = Exhausted(fault.detail)
+        except Exhausted as error:
+            exhausted = error
+        log.seldom("exhausted", 60.0, "connections cannot be opened: put off, not failed", why=str(exhausted))
+        raise exhausted
 
     def _prepare(self, origin: str) -> httpx.Request:
         url = httpx.URL(origin)

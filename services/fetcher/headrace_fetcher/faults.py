@@ -1,5 +1,7 @@
 """The small set of things that can go wrong with one attempt; every HTTP client's own errors become one of these."""
 
+import errno
+
 from headrace_schemas.errors import HeadraceError
 
 
@@ -21,6 +23,25 @@ class WentStale(TransportFault):
 
     def __init__(self, detail: str) -> None:
         super().__init__("protocol", detail)
+
+
+class Exhausted(HeadraceError):
+    """This process has no file descriptor, port or memory left for a connection: nothing was sent, and no host is to
+    blame."""
+
+
+_EXHAUSTED = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM, errno.EADDRNOTAVAIL})
+_AS_TOLD = tuple(f"(os error {number})" for number in sorted(_EXHAUSTED))  # by a client that is written in Rust
+
+
+def is_exhaustion(fault: BaseException) -> bool:
+    """Whether one of the causes of `fault` says that it is we who have run out of something."""
+    cause: BaseException | None = fault
+    while cause is not None:
+        if getattr(cause, "errno", None) in _EXHAUSTED or (cause is fault and str(fault).endswith(_AS_TOLD)):
+            return True
+        cause = cause.__cause__ or cause.__context__
+    return False
 
 
 class BodyTooLarge(HeadraceError):

@@ -14,6 +14,7 @@ from headrace_fetcher.faults import (
     AddressRefused,
     BodyTooLarge,
     BrokenEncoding,
+    Exhausted,
     NotWanted,
     OverBudget,
     TooSlow,
@@ -25,6 +26,7 @@ from headrace_fetcher.packing import Packer
 from headrace_fetcher.trip import Answer, Hold, Trip
 from headrace_runtime.clock import Clock
 from headrace_schemas.messages import (
+    Deferred,
     Failed,
     Fetched,
     FetchedPage,
@@ -186,6 +188,9 @@ def failure_of(error: Exception, trip: Trip, deadline: float) -> Outcome | None:
         case AddressRefused():
             trip.asked, trip.begun = False, 0.0
             return Refused("address", str(error)[:200])
+        case Exhausted():
+            trip.asked, trip.begun = False, 0.0
+            return Deferred(0.0, "exhausted")
         case TransportFault():
             return Failed(error.reason, trip.status, error.retriable, detail=error.detail[:200])
         case TimeoutError():

@@ -1,6 +1,7 @@
 """What is sent with every request, and what is kept of an answer's headers."""
 
 from collections.abc import Sequence
+from datetime import UTC
 from email.utils import parsedate_to_datetime
 from functools import lru_cache
 
@@ -115,6 +116,9 @@ def retry_after(value: str, now: float) -> float:
     if value.isascii() and value.isdigit():
         return float(value[:9])
     try:
-        return max(0.0, parsedate_to_datetime(value).timestamp() - now)
+        date = parsedate_to_datetime(value)
+        if date.tzinfo is None:  # HTTP dates are of GMT whether they say so or not; Python would take our own zone
+            date = date.replace(tzinfo=UTC)
+        return max(0.0, date.timestamp() - now)
     except (ValueError, TypeError, OverflowError, IndexError):
         return 0.0

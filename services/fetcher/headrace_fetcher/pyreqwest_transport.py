@@ -11,11 +11,11 @@ from typing import Any
 
 import httpx
 from pyreqwest.client import Client, ClientBuilder
-from pyreqwest.exceptions import PyreqwestError, RequestTimeoutError
+from pyreqwest.exceptions import BuilderError, PyreqwestError, RequestTimeoutError
 from pyreqwest.request import StreamRequest
 from pyreqwest.response import Response
 
-from headrace_fetcher.faults import TransportFault
+from headrace_fetcher.faults import Exhausted, TransportFault
 from headrace_fetcher.generations import Generation, Generations
 from headrace_fetcher.resolver import Resolver
 from headrace_fetcher.transport import KEEP_ALIVE, Kept, port_of
@@ -106,7 +106,10 @@ class PyreqwestTransport(httpx.AsyncBaseTransport):
         for host, address in pins.items():
             if not is_address(host.strip("[]")):  # an address is connected to as it is
                 builder = builder.resolve(host, address, 0)  # 0: the URL's own port
-        return builder.build()
+        try:
+            return builder.build()
+        except BuilderError as error:  # the root certificates are read each time: the first thing to fail
+            raise Exhausted(f"no client can be made: {error}") from error
 
 
 class _Stream(httpx.AsyncByteStream):

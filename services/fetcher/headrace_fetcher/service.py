@@ -24,6 +24,7 @@ from headrace_fetcher.trip import Answer, Hold, Trip
 from headrace_fetcher.vetting import Vetting
 from headrace_fetcher.worker import LaneWorker
 from headrace_runtime.clock import Clock
+from headrace_runtime.logs import get_logger
 from headrace_runtime.service import Parts, Service
 from headrace_runtime.streams.loops import Desk, run_pooled
 from headrace_runtime.streams.seams import Lane
@@ -32,6 +33,8 @@ from headrace_schemas.messages import FetchTask
 from headrace_schemas.settings import Settings
 from headrace_schemas.topics import inputs_of
 from headrace_schemas.urls import Canonicaliser, Partitioner
+
+log = get_logger("fetcher")
 
 WIDTH = 2_048  # tasks a lane may have taken on and not done
 
@@ -63,7 +66,7 @@ def build(settings: Settings, parts: Parts) -> Service:
 
     meters = Meters(parts.registry, clock)
     schedule: Schedule[Errand] = Schedule(
-        concurrency=limits.concurrency, rate=limits.rate, patience=fetch.total_timeout
+        concurrency=_at_once(limits.concurrency), rate=limits.rate, patience=fetch.total_timeout
     )
     dispatcher = Dispatcher(schedule, attempt, clock, meters, key_of)
     replies = Replies(lambda: parts.control.now.revision)
@@ -134,9 +137,20 @@ def _transport(settings: Settings, resolver: Resolver, clock: Clock) -> httpx.As
     )
 
 
+def _at_once(wanted: int) -> int:
+    """Requests under way: with half of the file descriptors taken by them, the log, the index and the kept connections
+    still find some."""
+    most = max(1, _descriptors() // 2)
+    if wanted > most:
+        log.warning("fewer requests at once than limits.concurrency: too few file descriptors", at_once=most)
+    return min(wanted, most)
+
+
 def _idle_connections(concurrency: int) -> int:
     """Half of the file descriptors, less the requests under way: the log, the index and the rest need some too."""
+    return max(16, min(10_000, _descriptors() // 2 - concurrency))
+
+
+def _descriptors() -> int:
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if soft == resource.RLIM_INFINITY:
-        return 10_000
-    return max(16, min(10_000, soft // 2 - concurrency))
+    return 1_000_000 if soft == resource.RLIM_INFINITY else soft
