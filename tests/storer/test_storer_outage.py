@@ -95,7 +95,7 @@ async def test_an_outage_in_the_middle_of_a_transaction_loses_nothing_and_repeat
         assert storer.sink.trouble == ""
     assert len(lane.done) == len(messages)
     said = [(r.levelname, "nothing is lost" in r.message) for r in caplog.records if "storing" in r.message]
-    assert said == [("ERROR", True), ("INFO", False)]
+    assert said == [("ERROR", True), ("WARNING", False)]
 
     async with Storer(Settings(), tmp_path / "sqlite") as storer:
         await storer.serve(ListLane(records_of(messages)))
@@ -146,7 +146,7 @@ async def test_a_start_without_postgresql_waits_for_it(
         await storer.serve(ListLane(records_of(site(2))))
         assert len(storer.urls()) == 2
     said = [r.levelname for r in caplog.records if "storing" in r.message]
-    assert said == ["ERROR", "INFO"]
+    assert said == ["ERROR", "WARNING"]
     assert postgres_server.password not in caplog.text
 
 
@@ -215,7 +215,7 @@ async def test_a_password_that_changes_meanwhile_is_waited_for_and_said_once(
         postgres_server.run("ALTER ROLE keeper PASSWORD 's3cret'")
         await serving
         assert len(storer.urls()) == 5
-    assert [r.levelname for r in caplog.records if "storing" in r.message] == ["ERROR", "INFO"]
+    assert [r.levelname for r in caplog.records if "storing" in r.message] == ["ERROR", "WARNING"]
     assert "s3cret" not in caplog.text
 
 

@@ -135,7 +135,7 @@ async def test_a_locked_index_is_waited_for(tmp_path: Path, caplog: pytest.LogCa
         await serving
         assert storer.sink.status()["trouble"] == ""
     assert (len(lane.done), len(storer.urls())) == (10, 5)
-    assert [r.levelname for r in caplog.records if "storing" in r.message] == ["ERROR", "INFO"]
+    assert [r.levelname for r in caplog.records if "storing" in r.message] == ["ERROR", "WARNING"]
 
 
 async def test_a_disk_that_takes_no_more_bytes_is_waited_for(tmp_path: Path) -> None:

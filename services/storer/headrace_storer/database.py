@@ -66,7 +66,7 @@ def _wrong(url: str) -> UsageError:
 
 def shown(address: URL) -> str:
     """For people: without its passwords, wherever in it they are."""
-    return masked(address.render_as_string())
+    return masked(address.set(drivername=address.get_backend_name()).render_as_string())
 
 
 def connect(address: URL, *, durable: bool, leash: Leash | None = None) -> Engine:

@@ -236,7 +236,7 @@ class Sink:
 
     def _out_of_trouble(self) -> None:
         if self.trouble:
-            log.info("storing again after %.1f s", self._clock.monotonic() - self._trouble_since)
+            log.warning("storing again after %.1f s", self._clock.monotonic() - self._trouble_since)
             self.trouble = ""
             self.in_trouble.clear()
 
