@@ -5,6 +5,7 @@ import threading
 import tracemalloc
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from io import StringIO
 from multiprocessing import get_context
 from pathlib import Path
 
@@ -16,9 +17,10 @@ from headrace_schemas.errors import Poison
 from headrace_schemas.messages import Fetched
 from headrace_schemas.settings import IndexSettings, Settings
 from headrace_storer.changes import Change
+from headrace_storer.export import Format, write_rows
 from headrace_storer.handler import handle
 from headrace_storer.index import Index, open_index
-from tests.storer.storer_messages import failed, key_of, page, parsed, record, result
+from tests.storer.storer_messages import failed, key_of, page, parsed, record, redirected, result
 
 ODD = "nul:\0 quote:' back:\\ percent:%s {} astral:\U0001f577 end"
 
@@ -101,6 +103,24 @@ def test_both_databases_give_back_the_same_of_what_is_odd(index: Index) -> None:
     assert other is not None
     assert long_url in other.row.metadata
     assert "astral" in other.row.metadata
+
+
+@pytest.mark.parametrize("form", ["csv", "jsonl", "table"])
+def test_an_export_is_the_same_byte_for_byte_from_both(form: Format, postgres_url: str, tmp_path: Path) -> None:
+    written = []
+    for url in ("", postgres_url):
+        opened = open_index(Settings(index=IndexSettings(url=url)), tmp_path, create=True)
+        for n in range(30):
+            opened.save(changes_of(n))
+        opened.save(handle(record(parsed(2, "http://site.test/3", title=ODD, description='a,b;\n"c"'))).changes)
+        opened.save(handle(record(failed(2, "http", 503, "http://site.test/4", attempt=3))).changes)
+        opened.save(handle(record(redirected(1, url="http://site.test/moved"))).changes)
+        out = StringIO()
+        write_rows(opened.rows(), form, out)
+        written.append(out.getvalue())
+        opened.close()
+    assert written[0] == written[1]
+    assert len(written[0]) > 1_000
 
 
 def test_what_is_past_a_limit_of_the_server_is_refused_and_not_waited_for(postgres_url: str, tmp_path: Path) -> None:
