@@ -151,6 +151,7 @@ class Crawl:
             control.run,
             refresh=order.refresh,
             retry_failed=order.retry_failed,
+            own_store=True,
         )
         await self._opened.desired.seeded()
         return control

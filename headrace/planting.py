@@ -31,9 +31,17 @@ async def plant(
 
 
 async def ask_again(
-    seeder: Seeder, settings: Settings, workspace: Workspace, run: int, *, refresh: bool, retry_failed: bool = False
+    seeder: Seeder,
+    settings: Settings,
+    workspace: Workspace,
+    run: int,
+    *,
+    refresh: bool,
+    retry_failed: bool = False,
+    own_store: bool = False,
 ) -> int:
-    """Refresh and retry are queries over the index (design [21]): the frontier keeps neither."""
+    """Refresh and retry are queries over the index (design [21]): the frontier keeps neither. `own_store`: the store is
+    in this workspace, even if nothing is left of it; else it may be on another machine."""
     if not (refresh or retry_failed):
         return 0
     from headrace_storer.durable import NoSync
@@ -41,22 +49,22 @@ async def ask_again(
     from headrace_storer.store import Store
 
     store = Store(workspace.root, NoSync())
+    known_store = store if own_store or store.is_here else None
     index, count = open_index(settings, workspace.root, create=True), 0
     try:
         if refresh:
-            count += await seeder.links(_asked_again(index.known_bodies(), run, store), "refresh")
+            count += await seeder.links(_asked_again(index.known_bodies(), run, known_store), "refresh")
         if retry_failed:
-            count += await seeder.links(_asked_again(index.failed(), run, store), "retry")
+            count += await seeder.links(_asked_again(index.failed(), run, None), "retry")
     finally:
         index.close()
     return count
 
 
-def _asked_again(known: "Iterable[KnownPage]", run: int, store: "Store") -> Iterable[Link]:
+def _asked_again(known: "Iterable[KnownPage]", run: int, store: "Store | None") -> Iterable[Link]:
     """Without validators where the body is lost: "not modified" would not bring it back."""
-    can_look = store.is_here
     for page in known:
         link = Link(page.url, page.key, page.depth, page.referrer, again=run)
-        if not can_look or store.has(page.sha256):
+        if store is None or store.has(page.sha256):
             link = replace(link, etag=page.etag, last_modified=page.last_modified)
         yield link
