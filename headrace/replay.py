@@ -165,12 +165,10 @@ class _Start:
 
 async def replay_topic(settings: Settings, workspace: Workspace, selection: Selection, *, dry_run: bool) -> Tally:
     """With a group of its own, from `since` to the ends as they are now."""
-    if settings.kafka and not dry_run:  # embedded, there is no topic without an index
-        open_index(settings, workspace.root, create=True).close()
     group = f"replay-{uuid.uuid4().hex[:12]}"
     async with (
         opened(settings, workspace, create=False) as parts,
-        _reparser(settings, workspace, dry_run) as (reparser, index),
+        _reparser(settings, workspace, dry_run, create=not dry_run) as (reparser, index),
     ):
         archive = Archive(open_store(settings, workspace.root), lambda: index, lambda: -math.inf)
         start = _Start(await parts.streams.begins(TOPIC))
@@ -232,8 +230,11 @@ def _chosen(record: Record, selection: Selection) -> type[FetchedPage | NotModif
 
 
 @asynccontextmanager
-async def _reparser(settings: Settings, workspace: Workspace, dry_run: bool) -> AsyncIterator[tuple[Reparser, Index]]:
-    index = open_index(settings, workspace.root, create=False)
+async def _reparser(
+    settings: Settings, workspace: Workspace, dry_run: bool, *, create: bool = False
+) -> AsyncIterator[tuple[Reparser, Index]]:
+    """`create`: make an index if it is lost."""
+    index = open_index(settings, workspace.root, create=create)
     pool = pool_of(settings, SystemClock(), CollectorRegistry())
     try:
         await pool.start()
