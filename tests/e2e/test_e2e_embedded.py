@@ -231,6 +231,18 @@ def test_replay_parses_again_without_asking_the_web_and_changes_nothing_the_seco
         assert len(web.requests()) == asked
 
 
+def test_what_the_log_still_keeps_brings_back_index_and_store(tmp_path: Path) -> None:
+    crawler = Crawler(tmp_path, HEADRACE_STREAMS__KEEP="3600")
+    with RunningWeb(WebSpec(hosts=3, pages=10, errors=Errors(missing=0.2))) as web:
+        assert crawler.crawl(web.seeds(), "--delay", "0") == 0, crawler.tail()
+        shutil.rmtree(crawler.workspace / "store")
+        for file in crawler.workspace.glob("index.sqlite*"):
+            file.unlink()
+        done = crawler.run("replay", "--topic", "pages.fetched")
+        assert done.returncode == 0, done.stderr
+        check_exact(web, crawler.rows(), crawler.workspace)
+
+
 def test_show_and_exports_give_what_the_web_served(tmp_path: Path) -> None:
     with RunningWeb(WebSpec(hosts=2, pages=10)) as web:
         crawler = Crawler(tmp_path)
