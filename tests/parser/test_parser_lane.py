@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from prometheus_client import CollectorRegistry
 
@@ -142,6 +143,16 @@ async def test_a_record_of_a_newer_release_stops_the_lane() -> None:
         with pytest.raises(TooNew):
             await task
     assert lane.done == []
+
+
+async def test_a_message_that_only_a_newer_release_knows_stops_the_lane_and_is_not_buried() -> None:
+    unknown = page(0)[:6] + msgspec.msgpack.encode({"type": "screenshot", "fetch_id": 1})
+    lane = ScriptedLane([page(0), unknown, page(1)])
+    async with running() as pool, served(lane, pool) as task:
+        with pytest.raises(TooNew, match="'screenshot'"):
+            await task
+    assert not decoded(lane.units, "dead.letters")
+    assert 1 not in lane.done
 
 
 async def test_a_stopping_lane_finishes_what_is_under_way_and_starts_nothing_more() -> None:

@@ -10,7 +10,7 @@ import zstandard
 from headrace_parser.frames import Frame, Hello, ParsedReply, Reply
 from headrace_parser.page import Parsed, ParseLimits
 from headrace_schemas import codec
-from headrace_schemas.errors import Poison
+from headrace_schemas.errors import Poison, TooNew
 from headrace_schemas.messages import DiscoveredLinks, FetchedPage, Link, NotModified
 from headrace_schemas.urls import Canonicaliser, Found, Partitioner
 
@@ -45,6 +45,8 @@ class Bench:
             message: FetchedPage | NotModified = codec.decode("pages.fetched", value)
         except Poison as error:
             return ParsedReply("poison", why=str(error))
+        except TooNew as error:
+            return ParsedReply("too_new", why=str(error))
         match message:
             case NotModified():
                 return ParsedReply("not_modified")

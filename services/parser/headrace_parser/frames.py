@@ -55,7 +55,7 @@ class ParsedReply(Struct, frozen=True, gc=False, array_like=True):
     """What became of one page, ready to be sent."""
 
     verdict: str
-    """As in `ParsedPage`, or not_modified | poison: then there is no `parsed`."""
+    """As in `ParsedPage`, or not_modified | poison | too_new: then there is no `parsed`."""
     parsed: bytes = b""
     """The encoded `ParsedPage`."""
     links: list[tuple[int, bytes]] = []

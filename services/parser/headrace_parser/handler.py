@@ -45,7 +45,12 @@ class LaneWorker:
         self._pool.drop(self._feed)
 
     def _deliver(self, replies: Sequence[tuple[Record, ParsedReply]]) -> None:
-        """All of one frame in one turn, so that they are committed in one unit: the links of all lie with the first."""
+        """All of one frame in one turn, so that they are committed in one unit: the links of all lie with the first.
+        So none of them is done if one has to wait for an upgrade."""
+        too_new = next((reply.why for _, reply in replies if reply.verdict == "too_new"), "")
+        if too_new:
+            self._desk.fail(TooNew(too_new))
+            return
         for record, reply in replies:
             self._desk.finish(record, self._sends(record, reply))
 
