@@ -88,7 +88,7 @@ def _sqlite_setup(durable: bool) -> Any:
         cursor = connection.cursor()
         # NORMAL is consistent but may lose the last commits in a power cut, after their offsets have passed.
         cursor.execute(f"PRAGMA synchronous={'FULL' if durable else 'NORMAL'}")
-        cursor.execute("PRAGMA cache_size=-65536")  # KiB: the key's index is hit at random
+        cursor.execute("PRAGMA cache_size=-32768")  # KiB: the keys are hit at random; twice as much saves 1 % of a page
         cursor.close()
 
     return setup
