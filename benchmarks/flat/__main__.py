@@ -24,7 +24,7 @@ SIZE, SPREAD = 2_000, 0.5  # bytes of a page: 1 to 3 KB
 HOSTS, OF_HOST = 500, 4_000
 """As many hosts, unless they would have fewer than 20 pages each, or more than `OF_HOST` (a depth limit of ten)."""
 SLOWEST = 50.0  # pages a second; a crawl that takes longer is given up
-DISK, INODES = 8_000, 1.3  # for each page, with room to spare: bytes and files
+DISK, INODES = 10_000, 1.3  # for each page, with room to spare: bytes and files
 
 
 class Crawl(Struct):
