@@ -10,12 +10,13 @@ import yaml
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 PROMETHEUS, GRAFANA = DEPLOY / "prometheus", DEPLOY / "grafana"
-_GRAFANA = {"$__rate_interval": "1m", "$__interval": "15s", "$service": ".*", "$instance": ".*"}
+_GRAFANA = {"$__rate_interval": "5m", "$__interval": "15s", "$service": ".*", "$instance": ".*"}
 _NO_NAME = re.compile(
     r"""
       "(?:[^"\\]|\\.)*" | '(?:[^'\\]|\\.)*'                     # strings
     | \{[^}]*\} | \[[^\]]*\]                                    # matchers, ranges
     | \b(?:by|without|on|ignoring|group_left|group_right)\s*\([^)]*\)   # lists of labels
+    | \#[^\n]*                                                  # comments
     | \b(?:and|or|unless|offset|bool|inf|nan)\b
     | \b\d[\w.]*                                                # numbers and durations
     """,

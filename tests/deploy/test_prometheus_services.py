@@ -43,7 +43,7 @@ def watched(tmp_path_factory: pytest.TempPathFactory, kafka_url: str) -> Iterato
         running.crawler.environment |= {"HEADRACE_METRICS__CSV": "true", "HEADRACE_METRICS__CSV_INTERVAL": "1"}
         for service in SERVICES:
             running.start(service)
-        until(lambda: len(addresses(running)) == len(SERVICES), 60, "all have said where they listen")
+        until(lambda: len(addresses(running)) == len(SERVICES), 120, "all have said where they listen")
         targets = addresses(running)
         with prometheus({name: [at for service, at in targets if service == name] for name in SERVICES}) as server:
             server.wait_up(len(SERVICES))
@@ -56,7 +56,7 @@ def watched(tmp_path_factory: pytest.TempPathFactory, kafka_url: str) -> Iterato
 
 def addresses(running: Fleet) -> list[tuple[str, str]]:
     """(service, host:port) of every process, from the line it logs when it starts."""
-    lines = [line for path in running.folder.glob("*.log") for line in path.read_text().splitlines()]
+    lines = [line for path in running.folder.glob("*.log") for line in path.read_text().split("\n")[:-1]]
     said = [json.loads(line) for line in lines if '"address"' in line]
     return [(line["service"], line["address"]) for line in said]
 
@@ -99,7 +99,7 @@ def test_every_panel_has_something_to_show(watched: Watched) -> None:
     for query in of_dashboards():
         if "offset" not in query.text:  # there is nothing yet of that long ago
             try:
-                until(lambda text=query.text: bool(watched.server.query(text)), 10)  # type: ignore[misc]
+                until(lambda text=query.text: bool(watched.server.query(text)), 20)  # type: ignore[misc]
             except AssertionError:
                 empty.append(query)
     assert not empty
@@ -130,8 +130,8 @@ def test_nothing_critical_is_said_of_a_crawl_that_went_well(watched: Watched) ->
 @pytest.mark.kafka
 @pytest.mark.slow
 def test_every_process_of_the_fleet_is_seen_under_its_service(watched: Watched) -> None:
-    assert watched.server.up() == sorted(watched.targets)
-    beats = watched.server.query("headrace_heartbeat_timestamp_seconds")
+    until(lambda: watched.server.up() == sorted(watched.targets), 30, "all were scraped")
+    beats = watched.server.query("last_over_time(headrace_heartbeat_timestamp_seconds[1m])")
     assert sorted((found["metric"]["service"], found["metric"]["instance"]) for found in beats) == sorted(
         watched.targets
     )
@@ -156,22 +156,26 @@ def test_all_that_is_exported_is_in_the_docs_and_promtool_finds_no_fault(watched
 @pytest.mark.slow
 def test_the_figures_are_those_of_the_crawl(watched: Watched) -> None:
     server, status = watched.server, watched.status
+
+    def shows(query: str, least: float, most: float = float("inf")) -> None:
+        """A scrape may come too late on a busy machine, and for a second there is nothing."""
+        until(lambda: least <= total(server, query) <= most, 30, f"{query}: {least} to {most}, {total(server, query)}")
+
     for state in ("queued", "in_flight", "fetched", "redirected", "failed", "refused"):
-        assert total(server, f'crawler_urls{{state="{state}"}}') == status[state], state
-    assert total(server, "crawler_pages_fetched_total") == status["fetched"]
-    assert total(server, "crawler_busiest_host_pages_total") == status["fetched"], "fewer hosts than are shown"
-    assert total(server, 'crawler_http_status_total{code="404"}') > 0
-    assert total(server, 'crawler_fetch_phase_seconds_count{phase="first_byte"}') > 0
-    assert total(server, "crawler_pages_stored_total") == status["fetched"]
+        shows(f'crawler_urls{{state="{state}"}}', status[state], status[state])
+    for counter in ("crawler_pages_fetched_total", "crawler_busiest_host_pages_total", "crawler_pages_stored_total"):
+        shows(counter, status["fetched"])  # more if a fetcher had to give a partition away under way
+    shows('crawler_http_status_total{code="404"}', 1)
+    shows('crawler_fetch_phase_seconds_count{phase="first_byte"}', status["fetched"])
     partitions = 8
-    assert total(server, "sum by (group) (headrace_lanes)") == partitions * len(set(SERVICES))
-    assert total(server, "headrace_restore_seconds_count") >= partitions
+    shows("sum by (group) (headrace_lanes)", partitions * len(set(SERVICES)), partitions * len(set(SERVICES)))
+    shows("headrace_restore_seconds_count", partitions)
     for group in set(SERVICES):
-        assert total(server, f'headrace_rebalances_total{{group="{group}"}}') > 0, group
-    assert total(server, "headrace_dead_letters_total") == 0
-    assert total(server, "headrace_children_cpu_seconds_total") > 0
-    assert total(server, "headrace_children_resident_memory_bytes") > 1 << 20
-    assert total(server, 'max(headrace_crawl_mode{mode="running"})') == 1
+        shows(f'headrace_rebalances_total{{group="{group}"}}', 1)
+    shows("headrace_dead_letters_total", 0, 0)
+    shows("headrace_children_cpu_seconds_total", 0.01)
+    shows("headrace_children_resident_memory_bytes", 1 << 20)
+    shows('max(headrace_crawl_mode{mode="running"})', 1, 1)
 
 
 @pytest.mark.kafka

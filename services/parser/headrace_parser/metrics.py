@@ -10,7 +10,7 @@ from headrace_runtime.vitals import Children
 _SECONDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 
 
-VERDICTS = ("ok", "unparsable", "timeout", "memory", "crashed")
+VERDICTS = ("ok", "not_html", "unparsable", "timeout", "memory", "crashed")
 
 
 class ParserMetrics:
