@@ -33,6 +33,7 @@ def test_every_alert_does_what_its_cases_say() -> None:
 def test_an_alert_that_no_longer_fires_fails_its_cases(tmp_path: Path) -> None:
     whole = yaml.safe_load(CASES.read_text())
     whole["rule_files"] = ["rules.yml", "alerts.yml"]
+    whole["tests"] = [test for test in whole["tests"] if test["name"].startswith("HeadraceErrorRate")]
     (tmp_path / "cases.yml").write_text(yaml.safe_dump(whole))
     (tmp_path / "rules.yml").write_text((PROMETHEUS / "rules.yml").read_text())
     alerts = (PROMETHEUS / "alerts.yml").read_text()
