@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from prometheus_client import CollectorRegistry
 
@@ -11,8 +11,10 @@ from headrace_frontier import metrics as frontier_metrics
 from headrace_parser.metrics import ParserMetrics
 from headrace_runtime.clock import SystemClock
 from headrace_runtime.config import documented
+from headrace_runtime.streams.janitor import Janitor
 from headrace_runtime.streams.kafka.meters import KafkaMeters
 from headrace_runtime.streams.metered import LaneMeters
+from headrace_runtime.streams.seams import Streams
 from headrace_runtime.vitals import Vitals
 from headrace_schemas.topics import DAY, TOPICS, Topic
 from headrace_storer import metrics as storer_metrics
@@ -83,6 +85,7 @@ def exporters() -> dict[str, CollectorRegistry]:
     """Who exports what, with all that is counted under other names in one registry each."""
     every, kafka, frontier, fetcher, parser, storer = (CollectorRegistry() for _ in range(6))
     LaneMeters.of(every)
+    Janitor(cast(Streams, None), {}, 0.0, frontier)
     Vitals(every, (), HERE)
     KafkaMeters(kafka)
     frontier_metrics.Metrics(frontier)
