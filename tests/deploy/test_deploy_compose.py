@@ -205,8 +205,17 @@ def test_the_health_check_is_a_program_of_the_image() -> None:
         assert f":{ALL[name]['environment']['HEADRACE_METRICS__PORT']}/readyz" in code
 
 
-def test_prometheus_reads_what_the_repository_has() -> None:
-    assert mounted(ALL["prometheus"])["/etc/prometheus"] == "./deploy/prometheus"
+def test_prometheus_and_grafana_read_what_the_repository_has() -> None:
+    for name in ("prometheus", "grafana"):
+        for source in mounted(ALL[name]).values():
+            if source.startswith("./"):
+                assert (ROOT / source).is_dir(), source
+    [provider] = (ROOT / "deploy/grafana/provisioning/dashboards").iterdir()
+    [folder] = [entry["options"]["path"] for entry in yaml.safe_load(provider.read_text())["providers"]]
+    assert mounted(ALL["grafana"])[folder] == "./deploy/grafana/dashboards"
+    [source_file] = (ROOT / "deploy/grafana/provisioning/datasources").iterdir()
+    [source] = yaml.safe_load(source_file.read_text())["datasources"]
+    assert source["url"] == "http://prometheus:9090"
     [target] = [word for word in ALL["prometheus"]["command"] if word.startswith("--config.file=")]
     assert (ROOT / "deploy/prometheus" / Path(target.partition("=")[2]).name).is_file()
 
