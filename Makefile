@@ -94,7 +94,9 @@ COUNTS := $(if $(FRONTIERS),frontier=$(FRONTIERS)) $(if $(FETCHERS),fetcher=$(FE
 
 .PHONY: up down logs scale seed status
 up: ## the fleet with Docker: Kafka, PostgreSQL, the four services, Prometheus, Grafana; wants .env (see .env.example)
-	@$(FLEET) up --detach --build --remove-orphans
+	@$(FLEET) build
+	@$(COMPOSE) run --rm --no-deps headrace config check
+	@$(COMPOSE) up --detach --remove-orphans
 	@echo "Grafana: http://$$($(COMPOSE) port grafana 3000)  Prometheus: http://$$($(COMPOSE) port prometheus 9090)  next: make seed URL=…"
 
 down: ## end the fleet; what it keeps stays in its volumes

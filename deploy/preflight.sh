@@ -19,6 +19,9 @@ value_of() {
   printf %s "$value" | sed -E "s/[[:space:]]+#.*$//; s/[[:space:]]+$//; s/^(['\"])(.*)\1$/\2/"
 }
 
+settings=$(value_of CRAWL_CONFIG)
+[ -z "$settings" ] || [ -f "$settings" ] || refuse "CRAWL_CONFIG is $settings, and there is no such file"
+
 for name in HEADRACE_CONTACT POSTGRES_PASSWORD GRAFANA_PASSWORD; do
   case "$(value_of "$name")" in
     "") refuse "$name is empty: set it in .env" ;;

@@ -306,7 +306,20 @@ def test_up_wants_an_env_file_filled_in(operator: Operator) -> None:
     assert operator.told() == []
     operator.env(**filled_in)
     assert operator.make("up").returncode == 0
-    assert operator.told()[0] == "up --detach --build --remove-orphans"
+    assert operator.told()[:3] == [
+        "build",
+        "run --rm --no-deps headrace config check",  # a wrong setting is told here, not in a container's log
+        "up --detach --remove-orphans",
+    ]
+
+
+def test_a_file_of_settings_that_is_not_there_is_named(operator: Operator) -> None:
+    operator.env(**dict.fromkeys(NEEDED, "given"))
+    file = operator.folder / ".env"
+    file.write_text(file.read_text() + "\nCRAWL_CONFIG=./mine.yaml\n")
+    refused(operator.make("up"), "CRAWL_CONFIG", "./mine.yaml")
+    (operator.folder / "mine.yaml").touch()
+    assert operator.make("up").returncode == 0
 
 
 def test_scale_seed_and_status_say_to_compose_what_they_mean(operator: Operator) -> None:
