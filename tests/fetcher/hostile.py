@@ -34,12 +34,15 @@ class Hostile:
         self.log: list[Seen] = []
         self.routes: dict[str, Reply] = dict(ROUTES)
         self.open = self.most_open = 0
+        """Requests that wait for their answer."""
+        self.connected = 0
 
     def url(self, path: str, host: str = "127.0.0.1") -> str:
         return f"{self.scheme}://{host}:{self.port}{path}"
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         host = writer.get_extra_info("sockname")[0]
+        self.connected += 1
         try:
             while True:
                 head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")
@@ -58,6 +61,7 @@ class Hostile:
         except (ConnectionError, asyncio.IncompleteReadError, ssl.SSLError):
             return
         finally:
+            self.connected -= 1
             writer.close()
             with suppress(ConnectionError, ssl.SSLError):
                 await writer.wait_closed()
