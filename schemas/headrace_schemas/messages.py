@@ -304,7 +304,7 @@ class ParsedPage(Struct, frozen=True, gc=False, tag="parsed"):
     title: str = ""
     description: str = ""
     text: str = ""
-    """Visible text, capped."""
+    """Visible text, capped. Empty where it is packed: ask `texts.text_of`."""
     lang: str = ""
     encoding: str = ""
     """The one the page was decoded with."""
@@ -317,6 +317,8 @@ class ParsedPage(Struct, frozen=True, gc=False, tag="parsed"):
     noindex: bool = False
     parsed_at: float = 0.0
     items: tuple[bytes, ...] = ()
+    packed_text: bytes = b""
+    """`text` as a zstd frame of its UTF-8. It is the bulk of a message that is written to the log and to the index."""
 
 
 # ---- frontier.budget, crawl.progress, crawl.control, dead.letters --------------------------------

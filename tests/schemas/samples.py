@@ -248,6 +248,7 @@ _SECOND: Mapping[str, tuple[str, Struct]] = {
         proxy_id="p1",
         phases=m.Phases(connect=10, first_byte=20, body=30),
     ),
+    "parsed_2": _grown("parsed", packed_text=b"(\xb5/\xfd \x0fy\x00\x00All of the text"),
     "progress_2": _grown("progress", next_host="example.org", next_why="breaker"),
     "control_2": (
         "crawl.control",
