@@ -143,7 +143,6 @@ class Crawl:
         need_contact(self._settings, self._opened.desired.now.settings.scope_roots)
         control = await self._opened.desired.begin(self._settings, seeds)
         seeder = Seeder(self._opened.streams, self._settings, control)
-        await seeder.seeds(seeds)
         await ask_again(
             seeder,
             self._settings,
@@ -153,6 +152,7 @@ class Crawl:
             retry_failed=order.retry_failed,
             own_store=True,
         )
+        await seeder.seeds(seeds)
         await self._opened.desired.seeded()
         return control
 

@@ -24,8 +24,8 @@ async def plant(
     need_contact(settings, map(host_of, seeds))
     control = await opened.desired.begin(settings, seeds)
     seeder = Seeder(opened.streams, settings, control)
-    count = await seeder.seeds(seeds)
-    count += await ask_again(seeder, settings, workspace, control.run, refresh=refresh)
+    count = await ask_again(seeder, settings, workspace, control.run, refresh=refresh)
+    count += await seeder.seeds(seeds)
     await opened.desired.seeded()
     return count
 
@@ -41,7 +41,10 @@ async def ask_again(
     own_store: bool = False,
 ) -> int:
     """Refresh and retry are queries over the index (design [21]): the frontier keeps neither. `own_store`: the store is
-    in this workspace, even if nothing is left of it; else it may be on another machine."""
+    in this workspace, even if nothing is left of it; else it may be on another machine.
+
+    These links go in before the seeds: a running frontier takes a URL from whatever link comes first, and what the
+    seeds' pages link to has no validators."""
     if not (refresh or retry_failed):
         return 0
     from headrace_storer.durable import NoSync
