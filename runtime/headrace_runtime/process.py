@@ -18,7 +18,7 @@ from headrace_runtime.rootcause import root_cause
 from headrace_schemas.errors import HeadraceError, LayoutMismatch, UsageError
 
 DONE, FAILED, USAGE, INTERRUPTED = 0, 1, 2, 130
-YOUNG = 10_000
+YOUNG = 50_000
 """Objects the garbage collector lets come before it looks. At Python's own 700 it looked through the requests under way
 again and again, a tenth of the CPU of a page; what we do leaves next to no cycles behind."""
 DESCRIPTORS = 65_536
@@ -58,6 +58,7 @@ class Signals:
 
 def run(main: Callable[[Signals], Awaitable[int]]) -> int:
     """Runs `main` to its end and says the exit code; whatever escapes it becomes one line and a code."""
+    gc.freeze()  # modules and what is in them: there as long as we are: no collection need look at it
     gc.set_threshold(YOUNG)
     malloc.give_back()
     _raise_descriptors()

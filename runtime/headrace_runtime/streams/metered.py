@@ -2,18 +2,18 @@
 
 import asyncio
 import time
-from collections import Counter as Tally
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import ClassVar
 from weakref import WeakKeyDictionary
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from prometheus_client import CollectorRegistry, Counter, Gauge
 
 from headrace_runtime.clock import Deadline
 from headrace_runtime.logs import get_logger
 from headrace_runtime.streams.seams import Edge, Lane, Record, Send, Serve, StateView, Streams, Unit
+from headrace_runtime.tally import Counts, Spreads
 from headrace_schemas import codec
 from headrace_schemas.errors import LaneLost
 from headrace_schemas.messages import DeadLetter
@@ -30,12 +30,12 @@ class LaneMeters:
     _known: ClassVar[WeakKeyDictionary[CollectorRegistry, "LaneMeters"]] = WeakKeyDictionary()
 
     def __init__(self, registry: CollectorRegistry) -> None:
-        self.unit_seconds = Histogram(
+        self.unit_seconds = Spreads(
             "headrace_unit_seconds", "Seconds a commit took", ["group"], registry=registry, buckets=_BUCKETS
         )
-        self.records = Counter("headrace_records", "Records read and committed", ["group", "topic"], registry=registry)
-        self.sends = Counter("headrace_sends", "Records sent in committed units", ["topic"], registry=registry)
-        self.sent_bytes = Counter("headrace_sent_bytes", "Bytes of those records", ["topic"], registry=registry)
+        self.records = Counts("headrace_records", "Records read and committed", ["group", "topic"], registry=registry)
+        self.sends = Counts("headrace_sends", "Records sent in committed units", ["topic"], registry=registry)
+        self.sent_bytes = Counts("headrace_sent_bytes", "Bytes of those records", ["topic"], registry=registry)
         self.lost = Counter(
             "headrace_lanes_lost", "Lanes opened anew as a commit was in doubt", ["group"], registry=registry
         )
@@ -101,19 +101,15 @@ class LaneMeters:
 
     def committed(self, group: str, unit: Unit, seconds: float) -> None:
         self.unit_seconds.labels(group).observe(seconds)
-        for topic, count in Tally(record.topic for record in unit.done).items():
-            self.records.labels(group, topic).inc(count)
-        counts: Tally[str] = Tally()
-        sizes: Tally[str] = Tally()
-        for sends in (unit.sends, unit.later):
-            for send in sends:
-                counts[send.topic] += 1
-                sizes[send.topic] += len(send.value)
+        records, sends, sent_bytes = self.records.labels, self.sends.labels, self.sent_bytes.labels
+        for record in unit.done:
+            records(group, record.topic).inc()
+        for sent in (unit.sends, unit.later):
+            for send in sent:
+                sends(send.topic).inc()
+                sent_bytes(send.topic).inc(len(send.value))
                 if send.topic == "dead.letters":
                     self.dead_letters.labels(group, _origin(send)).inc()
-        for topic, count in counts.items():
-            self.sends.labels(topic).inc(count)
-            self.sent_bytes.labels(topic).inc(sizes[topic])
 
 
 def metered(serve: Serve, registry: CollectorRegistry) -> Serve:

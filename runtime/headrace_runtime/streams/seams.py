@@ -11,10 +11,12 @@ Streams ── join(group, …) ──► Membership        one lane at a time p
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple, Protocol, runtime_checkable
 
+from msgspec import Struct
+
 from headrace_runtime.clock import Deadline
 
 
-class Record(NamedTuple):
+class Record(Struct, frozen=True, gc=False):
     topic: str
     """Without the prefix of `streams.prefix`."""
     partition: int
@@ -25,7 +27,7 @@ class Record(NamedTuple):
     """Seconds since the epoch at which it was appended."""
 
 
-class Send(NamedTuple):
+class Send(Struct, frozen=True, gc=False):
     topic: str
     partition: int
     value: bytes
