@@ -140,7 +140,8 @@ class Crawl:
     async def _begin(self, seeds: list[str], order: Order) -> Control:
         """The desired state, then every link this run starts from, acknowledged before the first scan."""
         self._workspace.stop_file.unlink(missing_ok=True)
-        need_contact(self._settings, self._opened.desired.now.settings.scope_roots)
+        was = self._opened.desired.now.settings
+        need_contact(self._settings, [*was.scope_roots, *was.seed_hosts], was.scope_mode)
         control = await self._opened.desired.begin(self._settings, seeds)
         seeder = Seeder(self._opened.streams, self._settings, control)
         await ask_again(

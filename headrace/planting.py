@@ -21,7 +21,7 @@ async def plant(
     opened: Opened, settings: Settings, workspace: Workspace, seeds: list[str], *, refresh: bool = False
 ) -> int:
     """Adds seeds to a crawl; its scope grows by them first. → links sent."""
-    need_contact(settings, map(host_of, seeds))
+    need_contact(settings, map(host_of, seeds), opened.desired.now.settings.scope_mode)
     control = await opened.desired.begin(settings, seeds)
     seeder = Seeder(opened.streams, settings, control)
     count = await ask_again(seeder, settings, workspace, control.run, refresh=refresh)

@@ -417,6 +417,8 @@ class CrawlSettings(Struct, frozen=True, gc=False):
     """`politeness.hosts`."""
     max_body: int = 10 * 1024 * 1024
     """`fetch.max_bytes`: what a page may cost of a budget of bytes."""
+    seed_hosts: tuple[str, ...] = ()
+    """Hosts of all seeds so far: what the roots of another mode are made of. Empty in a crawl of an older release."""
 
 
 class Control(Struct, frozen=True, gc=False, tag="control"):

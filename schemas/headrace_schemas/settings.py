@@ -21,8 +21,9 @@ class _Section(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class ScopeSettings(_Section, frozen=True):
-    mode: Literal["host", "domain", "all"] = "domain"
-    """Which links are followed: the seeds' hosts, their registrable domains, or any."""
+    mode: Literal["", "host", "domain", "all"] = ""
+    """Which links are followed: the seeds' hosts, their registrable domains, or any; empty: as the crawl was begun (a
+    new one: domain)."""
     hosts: tuple[str, ...] = ()
     """Hosts that belong to the crawl beside the seeds' own."""
     domains: tuple[str, ...] = ()

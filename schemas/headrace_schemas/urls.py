@@ -26,6 +26,7 @@ _BREAKS = str.maketrans("", "", "\t\n\r")  # WHATWG drops these anywhere; hrefs 
 _PERCENT = re.compile(r"(?<!%)(?<!%[0-9a-fA-F])%([0-9a-fA-F]{2})")
 # Java's session in the path. Behind a dot it stays: without it "/..;jsessionid=1" would be a step up.
 _SESSION = re.compile(r"(?<!\.)(?:;jsessionid=[^/;]*)+", re.IGNORECASE)
+_DOTS = re.compile(r"/(?:\.|%2e){1,2}(?=[/?]|\Z)", re.IGNORECASE)
 _PORT = re.compile(r"(https?:[/\\]*[^/\\?#]*):([^/\\?#:\]]*)", re.IGNORECASE)
 _UNRESERVED = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~")
 
@@ -72,11 +73,33 @@ def as_found(raw: str, base: str = "") -> str:
         raise BadUrl("no_host", raw)
     href: str = parsed.href
     href = href.partition("#")[0]
+    if "/." in href or "/%2" in href:
+        href = _without_dots(href)
     if ":0" in href and origin_of(href).endswith(":0"):
         raise BadUrl("bad_port", raw)
     if len(href) > MAX_URL:
         raise BadUrl("too_long", raw)
     return href
+
+
+def _without_dots(href: str) -> str:
+    """Dot segments taken out as WHATWG says. The parser forgets them behind a name that begins with a dot (ada 3.0.0
+    leaves "/.b/../c" as it is): what robots.txt forbids would have a spelling that no rule of it matches."""
+    path, question, query = href.partition("?")
+    if _DOTS.search(path) is None:
+        return href
+    origin = origin_of(path)
+    kept: list[str] = []
+    segments = path[len(origin) + 1 :].split("/")
+    for segment in segments:
+        dots = segment.lower().replace("%2e", ".")
+        if dots == "..":
+            del kept[-1:]
+        elif dots != ".":
+            kept.append(segment)
+    if dots in (".", ".."):
+        kept.append("")
+    return f"{origin}/{'/'.join(kept)}{question}{query}"
 
 
 def _parses_without_port(text: str) -> bool:

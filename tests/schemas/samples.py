@@ -276,6 +276,7 @@ _SECOND: Mapping[str, tuple[str, Struct]] = {
             seeded_run=4,
         ),
     ),
+    "control_3": _grown("control", settings=m.CrawlSettings(seed_hosts=("www.example.org", "a.example.org"))),
 }
 
 WORDS: Mapping[str, tuple[str, Struct]] = {
