@@ -33,7 +33,7 @@ class Customer:
 async def dispatching(attempt: Attempt, *, concurrency: int = 10, patience: float = 30.0) -> AsyncIterator[Dispatcher]:
     schedule: Schedule[Errand] = Schedule(concurrency=concurrency, rate=0.0, patience=patience)
     clock = SystemClock()
-    dispatcher = Dispatcher(schedule, attempt, clock, Meters(CollectorRegistry(), clock), host_of)
+    dispatcher = Dispatcher(schedule, attempt, clock, Meters(CollectorRegistry(), clock), host_of, 3_600.0)
     dispatcher.control(Control(1, CrawlSettings()))
     running = asyncio.create_task(dispatcher.run())
     yield dispatcher

@@ -19,9 +19,11 @@ from headrace_fetcher.trip import Answer, Hold, Trip
 from headrace_runtime.clock import Clock, Deadline
 from headrace_runtime.logs import get_logger
 from headrace_runtime.streams.seams import Record
-from headrace_schemas.messages import Control, Deferred, Failed, FetchedPage, FetchTask, Refused
+from headrace_schemas.messages import Control, Deferred, Failed, FetchedPage, FetchTask, Outcome, Refused
 
 log = get_logger("fetcher")
+
+_OF_THE_HOST = frozenset({429, 503})  # with Retry-After (RFC 6585 section 4, RFC 9110 section 10.2.3)
 
 
 class Customer(Protocol):
@@ -72,9 +74,11 @@ class Dispatcher:
         clock: Clock,
         meters: Meters,
         key_of: Callable[[str], str],
+        longest_rest: float,
     ) -> None:
-        """`key_of`: URL → politeness key, as tasks name their hosts."""
-        self.schedule, self._key_of = schedule, key_of
+        """`key_of`: URL → politeness key, as tasks name their hosts. `longest_rest`: seconds of a Retry-After that are
+        honoured."""
+        self.schedule, self._key_of, self._longest_rest = schedule, key_of, longest_rest
         self._attempt, self._clock, self._meters = attempt, clock, meters
         self._under_way: dict[asyncio.Task[None], Job[Errand]] = {}
         self._news = asyncio.Event()
@@ -202,12 +206,24 @@ class Dispatcher:
             answer = Answer(outcome, figures=trip.figures(outcome, self._clock, 0.0))  # what was asked before is told
         except Exception as error:
             answer = _crashed(job, error)
+        if way.job is not None:
+            self._heed(way.job.host, answer.outcome)
         waited, latency = trip.started - job.accepted, self._clock.monotonic() - trip.started
         self._note(job.item.task.host, answer, trip, waited, latency)
         try:
             customer.answered(job.item, answer, waited, latency)
         except Exception as error:  # an answer that cannot be encoded must not leave its offset open for ever
             customer.answered(job.item, _crashed(job, error), waited, latency)
+
+    def _heed(self, host: str, outcome: Outcome) -> None:
+        """A host that asks for a rest gets it from the tasks that were released before it asked, too: those go back to
+        the frontier, which knows of nothing to be done here meanwhile."""
+        if not isinstance(outcome, Failed) or outcome.status not in _OF_THE_HOST or outcome.retry_after <= 0.0:
+            return
+        rest = min(outcome.retry_after, self._longest_rest)
+        until = self._clock.monotonic() + rest
+        for job in self.schedule.hold(host, until, lambda job: job.item.way is None):
+            self._put_off(job, self._clock.now() + rest, "wait")
 
     async def _next_turn(self, errand: Errand, way: _Way, url: str) -> None:
         """Returns when the attempt may go on to `url`: it is a request of that host like any other, but goes before

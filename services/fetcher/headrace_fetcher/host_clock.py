@@ -56,7 +56,7 @@ class HostClock(Generic[T]):
         self.slowest = 0.0
         """Longest time from a start to the request being on the wire (name, connection, TLS), lately."""
         self.floor = NEVER
-        """No start before this: one delay after the lane's opening."""
+        """No start before this: one delay after the lane's opening, or the end of a rest that the host asked for."""
         self.wake = 0.0
         """Time of the heap entry for its next turn; others of this host are leftovers."""
         self.rests = NEVER

@@ -148,6 +148,16 @@ class Schedule(Generic[T]):
                 self._place(host, now)
             yield job, max(now, host.ready(job.delay))
 
+    def hold(self, name: str, until: float, leaves: Callable[[Job[T]], bool]) -> list[Job[T]]:
+        """No request of that host starts before `until`; → what waits for it and `leaves`, removed."""
+        host = self._hosts[name]
+        host.floor = max(host.floor, until)
+        left = [job for job in host.queue if leaves(job)]
+        host.queue = [job for job in host.queue if job not in left]
+        for job in left:
+            self._leaves(job)
+        return left
+
     def forgive(self, now: float) -> None:
         """Waiting before `now` does not count: nothing could start (paused)."""
         self._patience_from = now
@@ -217,7 +227,7 @@ class Schedule(Generic[T]):
 
     def _rest(self, host: HostClock[T], now: float) -> None:
         """Nothing is owed to it now: remembered as long as it could matter, then forgotten."""
-        until = host.last + max(host.delay, self._memory)
+        until = max(host.last + max(host.delay, self._memory), host.floor)
         if until > now:
             if host.rests < now:
                 host.rests = until

@@ -68,7 +68,7 @@ def build(settings: Settings, parts: Parts) -> Service:
     schedule: Schedule[Errand] = Schedule(
         concurrency=_at_once(limits.concurrency), rate=limits.rate, patience=fetch.total_timeout
     )
-    dispatcher = Dispatcher(schedule, attempt, clock, meters, key_of)
+    dispatcher = Dispatcher(schedule, attempt, clock, meters, key_of, settings.retry.max_retry_after)
     replies = Replies(lambda: parts.control.now.revision)
 
     def worker(lane: Lane, desk: Desk) -> LaneWorker:
