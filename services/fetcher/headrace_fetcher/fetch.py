@@ -8,8 +8,9 @@ import httpx
 
 from headrace_fetcher import headers as h
 from headrace_fetcher import media
-from headrace_fetcher.body import Decoder, Pace, read_whole
+from headrace_fetcher.body import Pace, read_whole
 from headrace_fetcher.client import Client, drain
+from headrace_fetcher.encodings import Decoder
 from headrace_fetcher.faults import (
     AddressRefused,
     BodyTooLarge,

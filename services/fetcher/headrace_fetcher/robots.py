@@ -11,8 +11,9 @@ from contextlib import aclosing
 
 from msgspec.structs import replace
 
-from headrace_fetcher.body import Decoder, read_start
+from headrace_fetcher.body import read_start
 from headrace_fetcher.client import Client, drain
+from headrace_fetcher.encodings import Decoder
 from headrace_fetcher.faults import AddressRefused, WentStale
 from headrace_fetcher.fetch import REDIRECTS, failure_of
 from headrace_fetcher.headers import retry_after
