@@ -3,12 +3,13 @@
 from collections import deque
 from collections.abc import Callable
 from functools import lru_cache
+from typing import get_args
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from headrace_fetcher.busiest import Busiest
 from headrace_runtime.clock import Clock
-from headrace_schemas.messages import FAILURES, Phases
+from headrace_schemas.messages import FAILURES, Phases, TaskKind
 
 WINDOW = 10  # seconds that pages per second are taken over
 RECENT = 1_000  # attempts that the success rate is taken over
@@ -48,7 +49,12 @@ class Meters:
         self._recent: deque[bool] = deque(maxlen=RECENT)
         self.pages = Counter("crawler_pages_fetched", "Pages that came with a body", registry=registry)
         self.bytes = Counter("crawler_fetch_bytes", "Body bytes over the wire", registry=registry)
-        self.status = Counter("crawler_http_status", "Answers by HTTP status", ["code"], registry=registry)
+        self.status = Counter(
+            "crawler_http_status",
+            "Answers by HTTP status; kind is what was asked for: page, robots or sitemap",
+            ["code", "kind"],
+            registry=registry,
+        )
         self.failures = Counter("crawler_fetch_failures", "Attempts without a page", ["reason"], registry=registry)
         self.latency = Histogram(
             "crawler_fetch_latency_seconds", "Start of a request to its last byte", buckets=LATENCIES, registry=registry
@@ -65,7 +71,8 @@ class Meters:
         )
         self._busiest = Busiest(registry)
         for code in STATUSES:
-            self.status.labels(str(code))
+            for kind in get_args(TaskKind):
+                self.status.labels(str(code), kind)
         for reason in (*FAILURES, "refused"):
             self.failures.labels(reason)
         self._active = Gauge("crawler_active_workers", "Requests under way", registry=registry)
@@ -81,18 +88,18 @@ class Meters:
         self._active.set_function(active)
         self._hosts.set_function(hosts)
 
-    def attempt(self, *, reason: str, status: int, received: int, seconds: float) -> None:
+    def attempt(self, *, kind: TaskKind, reason: str, status: int, received: int, seconds: float) -> None:
         """`reason`: empty if it gave a page, a redirect, a 304 or a robots.txt."""
         self._recent.append(not reason)
         if reason:
             self.failures.labels(reason).inc()
         if status:
-            self._by_code(status).inc()
+            self._by_code(status, kind).inc()
         self.bytes.inc(received)
         self.latency.observe(seconds)
 
-    def _coded(self, status: int) -> Counter:
-        return self.status.labels(str(status) if status < 600 else "other")
+    def _coded(self, status: int, kind: TaskKind) -> Counter:
+        return self.status.labels(str(status) if status < 600 else "other", kind)
 
     def phases(self, waited: float, phases: Phases) -> None:
         """`waited`: seconds for its host's turn. What the client cannot tell is not shown."""
