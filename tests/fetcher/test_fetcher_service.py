@@ -332,14 +332,16 @@ async def test_the_figures_tell_what_happened(server: Hostile, tmp_path: Path) -
     async with served(tmp_path) as fetcher:
         for number, path in enumerate(["/", "/", "/missing", "/garbage"]):
             await fetcher.send(task(server.url(path), fetch_id=number))
-        await fetcher.answered(4)
+        await fetcher.send(task(server.url("/missing"), fetch_id=4, kind="robots"))
+        await fetcher.answered(5)
         value = fetcher.registry.get_sample_value
         assert value("crawler_pages_fetched_total") == 2
-        assert value("crawler_http_status_total", {"code": "200"}) == 2
-        assert value("crawler_http_status_total", {"code": "404"}) == 1
+        assert value("crawler_http_status_total", {"code": "200", "kind": "page"}) == 2
+        assert value("crawler_http_status_total", {"code": "404", "kind": "page"}) == 1
+        assert value("crawler_http_status_total", {"code": "404", "kind": "robots"}) == 1
         assert value("crawler_fetch_failures_total", {"reason": "protocol"}) == 1
-        assert value("crawler_fetch_success_rate") == 0.5
-        assert value("crawler_fetch_latency_seconds_count") == 4
+        assert value("crawler_fetch_success_rate") == 0.6
+        assert value("crawler_fetch_latency_seconds_count") == 5
         assert (value("crawler_pages_per_second") or 0) > 0
         assert (value("crawler_fetch_bytes_total") or 0) > 4000
         assert value("crawler_active_workers") == 0

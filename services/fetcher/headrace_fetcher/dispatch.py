@@ -209,7 +209,7 @@ class Dispatcher:
         if way.job is not None:
             self._heed(way.job.host, answer.outcome)
         waited, latency = trip.started - job.accepted, self._clock.monotonic() - trip.started
-        self._note(job.item.task.host, answer, trip, waited, latency)
+        self._note(job.item.task, answer, trip, waited, latency)
         try:
             customer.answered(job.item, answer, waited, latency)
         except Exception as error:  # an answer that cannot be encoded must not leave its offset open for ever
@@ -247,7 +247,7 @@ class Dispatcher:
         way.job = None
         self._news.set()
 
-    def _note(self, host: str, answer: Answer, trip: Trip, waited: float, seconds: float) -> None:
+    def _note(self, task: FetchTask, answer: Answer, trip: Trip, waited: float, seconds: float) -> None:
         match answer.outcome:
             case Failed(reason=reason):
                 pass
@@ -255,10 +255,10 @@ class Dispatcher:
                 reason = "refused"
             case _:
                 reason = ""
-        self._meters.attempt(reason=reason, status=trip.status, received=trip.received, seconds=seconds)
+        self._meters.attempt(kind=task.kind, reason=reason, status=trip.status, received=trip.received, seconds=seconds)
         self._meters.phases(waited, answer.figures.phases)
         if isinstance(answer.page, FetchedPage):
-            self._meters.page(host)
+            self._meters.page(task.host)
 
 
 def _sighting(trip: Trip, ended: float) -> Sighting | None:

@@ -2,13 +2,14 @@
 
 from collections import deque
 from collections.abc import Callable
+from typing import get_args
 
 from prometheus_client import CollectorRegistry, Gauge
 
 from headrace_fetcher.busiest import Busiest
 from headrace_runtime.clock import Clock
-from headrace_runtime.tally import Count, Counts, Spreads
-from headrace_schemas.messages import FAILURES, Phases
+from headrace_runtime.tally import Counts, Spreads
+from headrace_schemas.messages import FAILURES, Phases, TaskKind
 
 WINDOW = 10  # seconds that pages per second are taken over
 RECENT = 1_000  # attempts that the success rate is taken over
@@ -48,7 +49,12 @@ class Meters:
         self._recent: deque[bool] = deque(maxlen=RECENT)
         self.pages = Counts("crawler_pages_fetched", "Pages that came with a body", registry=registry).labels()
         self.bytes = Counts("crawler_fetch_bytes", "Body bytes over the wire", registry=registry).labels()
-        status = Counts("crawler_http_status", "Answers by HTTP status", ["code"], registry=registry)
+        self._status = Counts(
+            "crawler_http_status",
+            "Answers by HTTP status; kind is what was asked for: page, robots or sitemap",
+            ["code", "kind"],
+            registry=registry,
+        )
         self._failures = Counts("crawler_fetch_failures", "Attempts without a page", ["reason"], registry=registry)
         self.latency = Spreads(
             "crawler_fetch_latency_seconds", "Start of a request to its last byte", buckets=LATENCIES, registry=registry
@@ -64,8 +70,9 @@ class Meters:
             phase.labels, ("turn", "connect", "first_byte", "body")
         )
         self._busiest = Busiest(registry)
-        self._statuses = status
-        self._usual: dict[int, Count] = {code: status.labels(str(code)) for code in STATUSES}
+        for code in STATUSES:
+            for kind in get_args(TaskKind):
+                self._status.labels(str(code), kind)
         for reason in (*FAILURES, "refused"):
             self._failures.labels(reason)
         self._active = Gauge("crawler_active_workers", "Requests under way", registry=registry)
@@ -80,18 +87,15 @@ class Meters:
         self._active.set_function(active)
         self._hosts.set_function(hosts)
 
-    def attempt(self, *, reason: str, status: int, received: int, seconds: float) -> None:
+    def attempt(self, *, kind: TaskKind, reason: str, status: int, received: int, seconds: float) -> None:
         """`reason`: empty if it gave a page, a redirect, a 304 or a robots.txt."""
         self._recent.append(not reason)
         if reason:
             self._failures.labels(reason).inc()
         if status:
-            (self._usual.get(status) or self._coded(status)).inc()
+            self._status.labels(str(status) if status < 600 else "other", kind).inc()
         self.bytes.inc(received)
         self.latency.observe(seconds)
-
-    def _coded(self, status: int) -> Count:
-        return self._statuses.labels(str(status) if status < 600 else "other")
 
     def phases(self, waited: float, phases: Phases) -> None:
         """`waited`: seconds for its host's turn. What the client cannot tell is not shown."""
