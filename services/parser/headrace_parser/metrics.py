@@ -17,8 +17,7 @@ class ParserMetrics:
     def __init__(self, registry: CollectorRegistry) -> None:
         self._registry = registry
         self._pages = Counter("crawler_pages_parsed", "Pages parsed.", ["verdict"], registry=registry)
-        for verdict in VERDICTS:
-            self._pages.labels(verdict)
+        self._by_verdict = {verdict: self._pages.labels(verdict) for verdict in VERDICTS}
         self._seconds = Histogram(
             "crawler_parse_seconds", "Time a worker spent on a page.", buckets=_SECONDS, registry=registry
         )
@@ -36,7 +35,7 @@ class ParserMetrics:
     def page(self, reply: ParsedReply) -> None:
         if not reply.parsed:
             return  # a 304, or nothing that could be read: no page
-        self._pages.labels(reply.verdict).inc()
+        self._by_verdict[reply.verdict].inc()
         self._links.inc(reply.found)
         if reply.seconds:
             self._seconds.observe(reply.seconds)
