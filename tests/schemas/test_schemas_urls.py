@@ -269,6 +269,24 @@ def test_both_forms_are_idempotent_whatever_the_href(href: str) -> None:
         assert host_of(canonical) == host_of(found)
 
 
+@given(st.lists(hrefs, max_size=4), st.sampled_from([BASE, "https://h.example/c/", ""]))
+def test_what_was_found_before_is_found_again(raws: list[str], base: str) -> None:
+    for raw in raws * 2:
+        try:
+            url = as_found(raw, base)
+        except BadUrl:
+            with pytest.raises(BadUrl):
+                PLAIN.find(raw, base)
+        else:
+            assert PLAIN.find(raw, base) == (url, PLAIN.key(url))
+
+
+def test_links_are_remembered_one_object_each_but_not_without_bound() -> None:
+    plain = Canonicaliser()
+    assert plain.find("/a", BASE) is plain.find("a", "http://h.example/x")
+    assert plain.find("/" + "x" * 1_000, BASE) is not plain.find("/" + "x" * 1_000, BASE)
+
+
 @given(st.lists(st.sampled_from(["a=1", "a=2", "b", "utm_x=1", "c=%41", "d=é"])), st.randoms())
 def test_the_order_of_parameters_does_not_matter(pairs: list[str], random: st.DrawFn) -> None:
     shuffled = list(pairs)
