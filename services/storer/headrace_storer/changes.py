@@ -81,6 +81,8 @@ class ParsedChange(Struct, frozen=True, gc=False, kw_only=True):
     """zstd of a JSON list of URLs; empty: none."""
     items: bytes = b""
     """msgpack list of what extractors yielded; empty: none."""
+    packed_text: bytes = b""
+    """The text as a zstd frame, as it came; `text` is empty then."""
 
 
 class FetchChange(Struct, frozen=True, gc=False, kw_only=True):

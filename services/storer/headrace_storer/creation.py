@@ -1,17 +1,18 @@
 """The tables of an index: whether they are there, are ours, and are of a format that this release knows."""
 
 from sqlalchemy import Connection, Engine, insert, inspect, select, text
+from sqlalchemy.schema import CreateColumn
 
 from headrace_schemas.errors import FatalError, TooNew
 from headrace_storer.database import shown
-from headrace_storer.schema import FORMAT, HEAD, SCHEMA
+from headrace_storer.schema import ADDED, FORMAT, HEAD, SCHEMA
 
 _LOCK = 0x48_65_61_64  # PostgreSQL advisory lock: storers that start together create the tables once
 
 
 def ready(engine: Engine, *, create: bool) -> bool:
     """Whether there is an index of our format. `create`: make what is missing of it, all in one transaction or
-    nothing: a new index, or the tables that a newer release has added."""
+    nothing: a new index, or the tables and columns that a newer release has added."""
     with engine.connect() as connection:
         missing = _missing(connection)
         if create and engine.dialect.name == "sqlite":
@@ -25,6 +26,12 @@ def ready(engine: Engine, *, create: bool) -> bool:
     return True
 
 
+def whole(engine: Engine) -> bool:
+    """Whether nothing is missing of what this release would write and read."""
+    with engine.connect() as connection:
+        return not _missing(connection)
+
+
 def _create(connection: Connection) -> None:
     if connection.dialect.name == "sqlite":
         connection.exec_driver_sql("BEGIN IMMEDIATE")
@@ -32,13 +39,19 @@ def _create(connection: Connection) -> None:
         connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": _LOCK})
     missing = _missing(connection)  # again: another storer may have been quicker
     SCHEMA.create_all(connection)
+    for column in ADDED:
+        if str(column) in missing:
+            kind = CreateColumn(column).compile(dialect=connection.dialect)
+            connection.execute(text(f"ALTER TABLE {column.table.name} ADD COLUMN {kind}"))
     if HEAD.name in missing:
         connection.execute(insert(HEAD), [{"name": "format", "value": FORMAT}])
 
 
 def _missing(connection: Connection) -> set[str]:
-    """Names of our tables that are not there; `FatalError` or `TooNew` where it is not ours to use."""
-    tables = set(inspect(connection).get_table_names())
+    """Our tables and columns (`table.column`) that are not there; `FatalError` or `TooNew` where it is not ours
+    to use."""
+    inspector = inspect(connection)
+    tables = set(inspector.get_table_names())
     where = shown(connection.engine.url)
     missing = set(SCHEMA.tables) - tables
     if HEAD.name in missing:
@@ -50,4 +63,8 @@ def _missing(connection: Connection) -> set[str]:
         raise FatalError(f"{where} names no format: not a headrace index, or a damaged one")
     if found > FORMAT:
         raise TooNew(f"{where} has format {found}; this release reads up to {FORMAT}: upgrade it")
+    for column in ADDED:
+        table = column.table.name
+        if table in tables and column.name not in {known["name"] for known in inspector.get_columns(table)}:
+            missing.add(str(column))
     return missing

@@ -209,10 +209,18 @@ def _parsed(page: ParsedPage, appended_at: float) -> ParsedChange:
         noindex=page.noindex,
         nofollow=page.nofollow,
         outlink_count=len(page.outlinks),
-        text=good_text(page.text),
+        text="" if page.packed_text else good_text(page.text),
         outlinks=pack_links(page.outlinks),
         items=msgspec.msgpack.encode(page.items) if page.items else b"",
+        packed_text=_packed(page.packed_text),
     )
+
+
+def _packed(text: bytes) -> bytes:
+    """Whether it can be unpacked shows when someone reads it: as with bodies."""
+    if text and not text.startswith(_ZSTD_MAGIC):
+        raise Poison("the packed text is not a zstd frame")
+    return text
 
 
 def pack_links(links: tuple[str, ...]) -> bytes:

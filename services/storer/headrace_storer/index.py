@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-from sqlalchemy import Engine, Row, Select, func, or_, select
+from sqlalchemy import Engine, Row, Select, func, null, or_, select
 
 from headrace_schemas.errors import FatalError, Unavailable, UsageError
 from headrace_schemas.settings import Settings
 from headrace_storer import views
 from headrace_storer.changes import Change, FetchChange, PageChange, ParsedChange
-from headrace_storer.creation import ready
+from headrace_storer.creation import ready, whole
 from headrace_storer.database import Denied, address_of, connect, shown, translated
 from headrace_storer.handler import unpack_links
 from headrace_storer.history import History
@@ -61,7 +61,7 @@ def open_index(settings: Settings, workspace: Path, *, create: bool, leash: Leas
     except BaseException:
         engine.dispose()
         raise
-    return Index(engine)
+    return Index(engine, whole=create)
 
 
 def _no_pages(workspace: Path) -> UsageError:
@@ -69,10 +69,14 @@ def _no_pages(workspace: Path) -> UsageError:
 
 
 class Index:
-    """Blocking: call it off the event loop. Any thread; each call takes a connection of its own."""
+    """Blocking: call it off the event loop. Any thread; each call takes a connection of its own.
 
-    def __init__(self, engine: Engine) -> None:
+    `whole`: nothing is missing of what this release has added to the tables. A reader of an older index does without,
+    and completes it when it writes to it: a replay."""
+
+    def __init__(self, engine: Engine, *, whole: bool) -> None:
         self._engine = engine
+        self._whole = whole
         self._upsert_pages = upsert_pages(engine.dialect)
         self._upsert_parsed = upsert_parsed(engine.dialect)
         self._add_fetches = add_fetches(engine.dialect)
@@ -89,6 +93,8 @@ class Index:
         parsed = [change for change in ordered if isinstance(change, ParsedChange)]
         fetches = [change for change in ordered if isinstance(change, FetchChange)]
         try:
+            with translated():
+                self._whole = self._whole or ready(self._engine, create=True)
             with translated(), self._engine.begin() as connection:
                 if self._engine.dialect.name != "sqlite":
                     connection.exec_driver_sql(_LET_GO)
@@ -114,6 +120,8 @@ class Index:
         return (_page_row(row) for row in self._chunks(query, limit))
 
     def get(self, key: bytes) -> PageDetail | None:
+        with translated():
+            self._whole = self._whole or whole(self._engine)
         query = _rows().add_columns(
             PAGES.c.run,
             PAGES.c.answer_headers,
@@ -122,6 +130,7 @@ class Index:
             PARSED.c.text_sha256,
             PARSED.c.outlinks,
             PARSED.c["items"],
+            PARSED.c.packed_text if self._whole else null().label("packed_text"),
         )
         with translated(), self._engine.connect() as connection:
             row = connection.execute(query.where(PAGES.c.key == key)).one_or_none()
@@ -245,7 +254,8 @@ def _page_detail(row: Row[Any]) -> PageDetail:
         description=row.description or "",
         lang=row.lang or "",
         canonical_url=row.canonical_url or "",
-        text=row.text or "",
+        plain_text=row.text or "",
+        packed_text=row.packed_text or b"",
         text_sha256=row.text_sha256 or "",
         noindex=bool(row.noindex),
         nofollow=bool(row.nofollow),

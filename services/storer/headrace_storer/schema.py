@@ -29,8 +29,9 @@ from sqlalchemy import (
 from sqlalchemy.dialects import postgresql, sqlite
 
 FORMAT = 1
-"""Format of these tables; written at creation, asserted at every opening. A table that is added leaves it as it is: an
-older release neither reads nor misses it, and a newer one creates it in an index that has none."""
+"""Format of these tables; written at creation, asserted at every opening. A table that is added leaves it as it is, and
+so does a column that may be null: an older release neither reads nor misses it, and a newer one creates it in an index
+that has none."""
 
 SCHEMA = MetaData()
 
@@ -100,7 +101,11 @@ PARSED = Table(
     _column("text", Text),
     _column("outlinks", LargeBinary),
     _column("items", LargeBinary),
+    Column("packed_text", LargeBinary),
 )
+
+ADDED = (PARSED.c.packed_text,)
+"""Columns that an index of an older release lacks until one of this release writes to it."""
 
 # Append-only. The constraint tells a message read twice from a task fetched twice, and finds the history of a URL.
 FETCHES = Table(

@@ -6,6 +6,9 @@ from typing import Any, ClassVar, NamedTuple
 import msgspec
 from msgspec import Struct
 
+from headrace_schemas.texts import unpacked
+from headrace_storer.values import good_text
+
 _json = msgspec.json.Encoder(order="sorted")
 
 
@@ -65,12 +68,18 @@ class PageDetail(Struct, frozen=True):
     description: str = ""
     lang: str = ""
     canonical_url: str = ""
-    text: str = ""
+    plain_text: str = ""
+    packed_text: bytes = b""
     text_sha256: str = ""
     noindex: bool = False
     nofollow: bool = False
     outlinks: tuple[str, ...] = ()
     items: tuple[bytes, ...] = ()
+
+    @property
+    def text(self) -> str:
+        """Unpacked for whoever asks: a replay does not, and no damaged text must stop it. `Poison`: it is damaged."""
+        return self.plain_text or (good_text(unpacked(self.packed_text)) if self.packed_text else "")
 
 
 class StoredPage(NamedTuple):
