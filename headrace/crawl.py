@@ -230,7 +230,10 @@ class Crawl:
         self._reload = False
         new = self._reloader.reload()
         if new is not None:
-            await self._opened.desired.adjust(new)
+            try:
+                await self._opened.desired.adjust(new)
+            except UsageError as error:
+                log.error("configuration not published, the old one stays", why=str(error))
 
     async def _drain(self) -> None:
         """What was fetched is parsed and stored; what was not stays in the log for the next `crawl`."""
@@ -257,7 +260,8 @@ class Crawl:
             case {"do": "stop"}:
                 await self._opened.desired.mode("stopping")
             case {"do": "seed", "urls": list(urls)}:
-                return {"seeded": await plant(self._opened, self._settings, self._workspace, read_seeds(urls, None))}
+                seeds = read_seeds(urls, None)
+                return {"seeded": await plant(self._opened, self._settings, self._workspace, seeds, publish=False)}
             case {"do": "explain", "url": str(url)}:
                 answer = answers_of(self._services).get("explain")
                 if answer is None:

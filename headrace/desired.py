@@ -22,12 +22,12 @@ class Desired:
         row = self._table.rows.get(CONTROL_KEY)
         return codec.decode("crawl.control", row) if row else Control(0, CrawlSettings(), run=0)
 
-    async def begin(self, settings: Settings, seeds: list[str]) -> Control:
-        """The crawl as `settings` want it, before the first seed is sent. A run id is new only when the last run
-        completed: a settled URL is asked for again once per run id."""
+    async def begin(self, settings: Settings | None, seeds: list[str]) -> Control:
+        """The crawl as `settings` want it (None: as it is wanted already), before the first seed is sent. A run id is
+        new only when the last run completed: a settled URL is asked for again once per run id."""
         await self._table.refresh()
         was = self.now
-        wanted = _wanted(settings, was, seeds)
+        wanted = _wanted(settings, was, seeds) if settings else _grown(was.settings, seeds)
         changed = was.revision == 0 or wanted != was.settings
         return await self._write(
             Control(
@@ -80,13 +80,9 @@ def _wanted(settings: Settings, was: Control, seeds: list[str]) -> CrawlSettings
 def crawl_settings_of(settings: Settings, was: CrawlSettings, seeds: list[str]) -> CrawlSettings:
     """The scope grows with every seed, and its mode stays until another is given: a crawl resumed in fewer words must
     not turn its own backlog away. Everything else is what this command was told."""
-    mode = settings.scope.mode or was.scope_mode
-    hosts = {*(was.seed_hosts or was.scope_roots), *map(host_of, seeds)}
-    root = registrable_domain if mode == "domain" else str
-    return CrawlSettings(
-        scope_mode=mode,
-        scope_roots=() if mode == "all" else tuple(sorted(set(map(root, hosts)))),
-        seed_hosts=tuple(sorted(hosts)),
+    told = CrawlSettings(
+        scope_mode=settings.scope.mode or was.scope_mode,
+        seed_hosts=was.seed_hosts or was.scope_roots,
         max_pages=settings.limits.max_pages,
         max_depth=settings.limits.max_depth,
         delay=settings.politeness.delay,
@@ -107,3 +103,12 @@ def crawl_settings_of(settings: Settings, was: CrawlSettings, seeds: list[str]) 
         polite_hosts=settings.politeness.hosts,
         max_body=settings.fetch.max_bytes,
     )
+    return _grown(told, seeds)
+
+
+def _grown(settings: CrawlSettings, seeds: list[str]) -> CrawlSettings:
+    mode = settings.scope_mode
+    hosts = {*(settings.seed_hosts or settings.scope_roots), *map(host_of, seeds)}
+    root = registrable_domain if mode == "domain" else str
+    roots = () if mode == "all" else tuple(sorted(set(map(root, hosts))))
+    return replace(settings, scope_roots=roots, seed_hosts=tuple(sorted(hosts)))

@@ -18,11 +18,18 @@ if TYPE_CHECKING:
 
 
 async def plant(
-    opened: Opened, settings: Settings, workspace: Workspace, seeds: list[str], *, refresh: bool = False
+    opened: Opened,
+    settings: Settings,
+    workspace: Workspace,
+    seeds: list[str],
+    *,
+    refresh: bool = False,
+    publish: bool = True,
 ) -> int:
-    """Adds seeds to a crawl; its scope grows by them first. → links sent."""
+    """Adds seeds to a crawl; its scope grows by them first. `publish`: the other crawl-wide settings are wanted as they
+    are here, which a process that began the crawl long ago cannot say. → links sent."""
     need_contact(settings, map(host_of, seeds), opened.desired.now.settings.scope_mode)
-    control = await opened.desired.begin(settings, seeds)
+    control = await opened.desired.begin(settings if publish else None, seeds)
     seeder = Seeder(opened.streams, settings, control)
     count = await ask_again(seeder, settings, workspace, control.run, refresh=refresh)
     count += await seeder.seeds(seeds)

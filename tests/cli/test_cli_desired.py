@@ -4,13 +4,15 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from headrace.compose import Opened, opened
 from headrace.desired import crawl_settings_of
+from headrace.planting import plant
 from headrace.workspace import Workspace
 from headrace_schemas.errors import UsageError
 from headrace_schemas.messages import CrawlSettings
-from headrace_schemas.settings import ScopeSettings, Settings
+from headrace_schemas.settings import PolitenessSettings, ScopeSettings, Settings
 
 SEEDS = ["http://www.a.test/", "http://b.test/x"]
 
@@ -57,6 +59,19 @@ async def test_a_scope_in_which_nothing_would_lie_is_an_error_that_says_what_to_
     listed = await crawl.desired.begin(scoped("host", hosts=("c.test",)), [])
     assert (listed.settings.scope_mode, listed.settings.scope_roots) == ("host", ())
     assert (await crawl.desired.begin(scoped("domain"), SEEDS[:1])).settings.scope_roots == ("a.test",)
+
+
+async def test_a_seed_to_a_running_crawl_adds_to_its_scope_and_changes_nothing_else(
+    crawl: Opened, tmp_path: Path
+) -> None:
+    started = Settings(politeness=PolitenessSettings(delay=3.0), contact="me@a.test")
+    await crawl.desired.begin(started, SEEDS[:1])
+    await crawl.desired.adjust(Settings(politeness=PolitenessSettings(delay=7.0)))  # SIGHUP
+    before = crawl.desired.now
+    assert await plant(crawl, started, Workspace(tmp_path / "ws"), SEEDS[1:], publish=False) == 1
+    after = crawl.desired.now
+    grown = replace(before.settings, scope_roots=("a.test", "b.test"), seed_hosts=("b.test", "www.a.test"))
+    assert (after.revision, after.settings) == (before.revision + 1, grown)
 
 
 def test_a_crawl_of_an_older_release_knows_only_its_roots() -> None:
