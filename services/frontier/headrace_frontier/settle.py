@@ -99,7 +99,7 @@ class Settle:
 
     def _answered(self, lease: Lease, host: Host, result: FetchResult, turn: Turn) -> None:
         distrusted = host.trial > 0
-        answered(host)
+        answered(host, lease.released_at)
         self._ledger.counters.breakers_open += (host.trial > 0) - distrusted
         turnaround = turn.now - lease.released_at - result.waited
         latency = result.latency_ms / 1000
