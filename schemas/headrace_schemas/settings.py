@@ -87,7 +87,7 @@ class FetchSettings(_Section, frozen=True):
     http2: bool = True
     """Whether HTTP/2 is spoken where a server offers it over TLS (pyreqwest only)."""
     connect_timeout: Seconds = 5.0
-    """Seconds to make a connection, TLS included."""
+    """Seconds to look a name up, and again to make a connection, TLS included."""
     read_timeout: Seconds = 10.0
     """Seconds without a byte."""
     total_timeout: Annotated[float, Meta(gt=0)] = 30.0

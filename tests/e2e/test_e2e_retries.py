@@ -115,6 +115,19 @@ def test_a_robots_txt_that_cannot_be_had_closes_its_host_after_three_tries(tmp_p
         assert reasons(crawler)[web.url(B, "/1")] == "robots_unavailable"
 
 
+def test_the_last_of_too_many_redirects_has_failed_in_the_index_too(tmp_path: Path) -> None:
+    with odd_web() as web:
+        for number in range(9):
+            web.serve(f"/{number}", answer("302 Found", b"", (f"Location: /{number + 1}",)))
+        crawler = Crawler(tmp_path)
+        assert crawler.crawl([web.url(A, "/0")], "--delay", "0") == 0, crawler.tail()
+        assert web.pages(A) == [f"/{number}" for number in range(6)]
+        ended = {web.url(A, f"/{number}"): "" for number in range(5)} | {web.url(A, "/5"): "too_many_redirects"}
+        assert reasons(crawler) == ended
+        (last,) = (row for row in crawler.rows() if row["url"] == web.url(A, "/5"))
+        assert (last["http_status"], last["retries"]) == ("302", "0")
+
+
 def test_a_redirect_into_a_closed_range_is_refused_at_its_target(tmp_path: Path) -> None:
     with odd_web() as web:
         web.serve("/", linking("/away"))

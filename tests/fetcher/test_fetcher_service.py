@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from headrace_fetcher import resolver
+from headrace_fetcher import lookups
 from headrace_runtime.streams.seams import Lane, Send
 from headrace_schemas import codec
 from headrace_schemas.errors import TooNew
@@ -283,7 +283,7 @@ async def test_hops_within_a_domain_that_shares_a_clock_wait_for_it_and_are_told
         return answer("302 Found", b"", (f"Location: {server.url(path, host)}",))
 
     names = {"a.site.test": "127.0.3.1", "b.site.test": "127.0.3.2", "c.other.test": "127.0.3.3"}
-    monkeypatch.setattr(resolver, "_getaddrinfo", lambda host: (names[host],))
+    monkeypatch.setattr(lookups, "getaddrinfo", lambda host: (names[host],))
     server.routes["/first"] = moved("/second", "b.site.test")
     server.routes["/second"] = moved("/robots.txt", "c.other.test")
     by_domain = replace(loopback(), politeness=PolitenessSettings(key="domain"))

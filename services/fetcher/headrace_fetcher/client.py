@@ -35,7 +35,7 @@ class Client:
         request = self._request(self._origin(origin), {"target": target, "origin": origin}, extra)
         trip.written, trip.status, trip.answered = None, 0, 0.0
         trip.begun, trip.connect, trip.protocol = self._clock.monotonic(), -1.0, ""
-        response = await self._sent(request)
+        response = await self._sent(request, trip)
         assert isinstance(response.stream, httpx.AsyncByteStream)
         noted = response.extensions
         trip.written, trip.answered = noted["written"], self._clock.monotonic()
@@ -46,8 +46,11 @@ class Client:
             raise TransportFault("headers", why, retriable=False)
         return response.stream
 
-    async def _sent(self, request: httpx.Request) -> httpx.Response:
+    async def _sent(self, request: httpx.Request, trip: Trip) -> httpx.Response:
         try:
+            if trip.fault is not None:
+                fault, trip.fault = trip.fault, None
+                raise fault
             return await self._transport.handle_async_request(request)
         except TransportFault as fault:
             if fault.reason != "connect" or not is_exhaustion(fault):
@@ -55,7 +58,12 @@ class Client:
             exhausted = Exhausted(fault.detail)
         except Exhausted as error:
             exhausted = error
-        log.seldom("exhausted", 60.0, "connections cannot be opened: put off, not failed", why=str(exhausted))
+        log.seldom(
+            "exhausted",
+            60.0,
+            "connections cannot be opened, or names not looked up: put off, not failed",
+            why=str(exhausted),
+        )
         raise exhausted
 
     def _prepare(self, origin: str) -> httpx.Request:

@@ -21,12 +21,13 @@ class Sighting(NamedTuple):
 class Job(Generic[T]):
     """One request that is owed. `item` is the caller's."""
 
-    __slots__ = ("accepted", "connections", "delay", "host", "item", "lane", "started")
+    __slots__ = ("accepted", "aside", "connections", "delay", "host", "item", "lane", "started")
 
     def __init__(self, lane: object, host: str, delay: float, item: T, connections: int = 1) -> None:
         """`connections`: requests to the host that may be under way together with this one, itself included."""
         self.lane, self.host, self.delay, self.item, self.connections = lane, host, delay, item, connections
         self.accepted = self.started = 0.0
+        self.aside = False
 
 
 class HostClock(Generic[T]):

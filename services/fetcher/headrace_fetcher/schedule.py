@@ -128,11 +128,19 @@ class Schedule(Generic[T]):
                 self._place(host, now)
         return starting
 
+    def step_aside(self, job: Job[T]) -> None:
+        """It is not to be requested yet, after all: others take its place among all requests, but none at its host."""
+        job.aside = True
+        self.running -= 1
+        self._bucket.give_back()
+
     def finished(self, job: Job[T], now: float, sighting: Sighting | None) -> None:
         """`sighting`: None if nothing was requested."""
         host = self._hosts[job.host]
         host.end(job, sighting)
-        self.running -= 1
+        if not job.aside:
+            self.running -= 1
+        job.aside = False
         self._place(host, now)
 
     def expired(self, now: float) -> Iterator[tuple[Job[T], float]]:

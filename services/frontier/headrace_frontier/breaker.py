@@ -45,10 +45,13 @@ def state_of(host: Host, now: float) -> Literal["closed", "open", "half-open"]:
     return "half-open" if host.trial else "closed"
 
 
-def answered(host: Host) -> None:
-    """Any answer that is neither fault nor refusal: the host lives, also if it had been given up."""
+def answered(host: Host, released_at: float) -> None:
+    """Any answer that is neither fault nor refusal: the host lives, also if it had been given up. What was released
+    before the breaker opened tells how it was then: neither such an answer nor such a failure ends a cool-down or
+    counts as one of the trials after it, and so the end of the last cool-down is kept."""
+    if released_at < host.cooldown_until:
+        return
     host.failures = host.refusals = host.opened = host.given_up = 0
-    host.cooldown_until = 0.0
     host.trial = max(0, host.trial - 1)
 
 

@@ -99,7 +99,7 @@ class Settle:
 
     def _answered(self, lease: Lease, host: Host, result: FetchResult, turn: Turn) -> None:
         distrusted = host.trial > 0
-        answered(host)
+        answered(host, lease.released_at)
         self._ledger.counters.breakers_open += (host.trial > 0) - distrusted
         turnaround = turn.now - lease.released_at - result.waited
         latency = result.latency_ms / 1000
@@ -134,13 +134,13 @@ class Settle:
     def _redirected(self, lease: Lease, host: Host, redirected: Redirected, turn: Turn) -> None:
         item = lease.item
         if item.hop + 1 > self._tuning.max_hops:
-            self._ledger.settle(turn, item, State.IN_FLIGHT, State.FAILED, "too_many_redirects")
+            self._nowhere(item, redirected, "too_many_redirects", turn)
             return
         try:
             target = self._partitioner.politeness_key(redirected.to)
             partition = self._partitioner.partition(redirected.to)
         except ValueError:
-            self._ledger.settle(turn, item, State.IN_FLIGHT, State.FAILED, "bad_redirect")
+            self._nowhere(item, redirected, "bad_redirect", turn)
             return
         chain = (*item.chain, item.url)
         if redirected.key == item.key and target == host.name:  # a slash, a parameter order: another spelling
@@ -150,6 +150,12 @@ class Settle:
         link = Link(redirected.to, redirected.key, item.depth, item.referrer, item.hop + 1, chain)
         turn.redirects.setdefault(partition, []).append(link)
         self._ledger.settle(turn, item, State.IN_FLIGHT, State.REDIRECTED)
+
+    def _nowhere(self, item: Item, redirected: Redirected, reason: str, turn: Turn) -> None:
+        """The index took the answer for a redirect like any other: only here is it known that it leads no further."""
+        item = msgspec.structs.replace(item, attempt=item.attempt + 1)
+        self._ledger.settle(turn, item, State.IN_FLIGHT, State.FAILED, reason)
+        self._ledger.announce(turn, item, State.FAILED, reason, status=redirected.status)
 
     def _failed(self, lease: Lease, host: Host, failed: Failed, turn: Turn) -> None:
         attempt = lease.item.attempt + 1
