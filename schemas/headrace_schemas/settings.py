@@ -95,7 +95,8 @@ class FetchSettings(_Section, frozen=True):
     min_rate: Count = 100
     """Bytes a second that a body must come with at the least, once five seconds have passed; 0: any."""
     max_memory: Positive = 128 * MiB
-    """Bytes of bodies being read at once in one process: more wait, those that would pass it alone are cut."""
+    """Bytes of bodies being read at once in one process, and of what their decoders keep: more wait, those that would
+    pass it alone are cut."""
     max_bytes: Positive = 10 * MiB
     """Bytes of a body after decompression; a larger one fails as too_large."""
     agent: Annotated[str, Meta(pattern=r"^[A-Za-z_-]+$")] = "headrace"

@@ -88,7 +88,7 @@ async def rig(
     pages = PageFetcher(
         asker, Canonicaliser(), packer, memory, clock, total_timeout=total, max_bytes=max_bytes, min_rate=min_rate
     )
-    robots = RobotsFetcher(asker, clock, host_of, total_timeout=total, max_bytes=max_bytes)
+    robots = RobotsFetcher(asker, memory, clock, host_of, total_timeout=total, max_bytes=max_bytes, min_rate=min_rate)
     try:
         yield Rig(pages, robots, transport, Trip(0.0), [])
     finally:

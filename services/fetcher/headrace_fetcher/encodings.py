@@ -18,6 +18,8 @@ PIECE = 64 * 1024  # bytes a step yields at once; zstd a block, which is 128 KiB
 SLICE = 16 * 1024  # bytes a step takes at once
 LAYERS = 2  # encodings stacked; nobody honest sends more
 MEMBERS = 16 * 1024  # gzip members, or zstd frames and blocks, of one body: even an empty one costs microseconds
+INFLATE_WINDOW = 64 * 1024  # with all else a decoder keeps (RFC 1951: 32 KiB)
+BROTLI_WINDOW = 16 * 1024 * 1024  # RFC 7932; the larger ones of later drafts are not switched on
 ZSTD_WINDOW = 8 * 1024 * 1024  # RFC 9659: what a server may ask of a client
 ZSTD_HEADER = 18  # bytes of the longest header of a frame (RFC 8878 section 3.1.1.1)
 
@@ -26,6 +28,9 @@ _SKIPPED = range(0x184D2A50, 0x184D2A60)  # magic numbers of zstd frames that ca
 
 
 class Step(Protocol):
+    window: int
+    """Bytes it may keep of what went through it, whatever its input says."""
+
     def feed(self, data: bytes) -> Iterator[bytes]: ...
 
     def finish(self) -> None:
@@ -47,6 +52,8 @@ class _Members:
 
 class _Inflate:
     """gzip (RFC 1952, members one after the other) and deflate (RFC 1950, or bare RFC 1951 as many servers send)."""
+
+    window = INFLATE_WINDOW
 
     def __init__(self, wbits: int) -> None:
         self._wbits, self._guess = wbits, wbits == zlib.MAX_WBITS
@@ -99,14 +106,16 @@ def _is_zlib(data: bytes) -> bool:
 
 
 class _Brotli:
+    window = BROTLI_WINDOW
+
     def __init__(self) -> None:
         self._step = brotli.Decompressor()
         self._begun = False
 
     def feed(self, data: bytes) -> Iterator[bytes]:
         for at in range(0, len(data), SLICE):
-            part, self._begun = data[at : at + SLICE], True
-            while part or not self._step.can_accept_more_data():
+            part, piece, self._begun = data[at : at + SLICE], b"", True
+            while part or piece or not self._step.can_accept_more_data():  # which it says with output left, too
                 if self._step.is_finished():
                     return
                 try:
@@ -124,6 +133,8 @@ class _Brotli:
 class _Zstd:
     """The library has no limit on what comes out: so it is given a block at a time (RFC 8878 section 3.1.1.2), which
     stands for 128 KiB at the most, whatever is in it."""
+
+    window = ZSTD_WINDOW
 
     def __init__(self) -> None:
         self._zstd = zstandard.ZstdDecompressor(max_window_size=ZSTD_WINDOW)
@@ -199,17 +210,20 @@ class Decoder:
         names = [name for name in names if name not in ("", "identity", "none")]
         if len(names) > LAYERS:
             raise BrokenEncoding(f"{len(names)} encodings stacked")
-        self._limit = limit
+        self.limit = limit
         self._steps = [_step(name) for name in reversed(names)]
         self._counts = [0] * (len(self._steps) + 1)
+        self.plain = not self._steps
+        """There is nothing to undo."""
+        self.windows = sum(step.window for step in self._steps)
 
     def feed(self, data: bytes) -> Iterator[bytes]:
         return self._through(0, data)
 
     def _through(self, layer: int, data: bytes) -> Iterator[bytes]:
         self._counts[layer] += len(data)
-        if self._counts[layer] > self._limit:
-            raise BodyTooLarge(self._limit)
+        if self._counts[layer] > self.limit:
+            raise BodyTooLarge(self.limit)
         if layer == len(self._steps) or not data:
             yield data
             return

@@ -17,7 +17,7 @@ import httpx
 from headrace_fetcher.connection import Connection, Exchange
 from headrace_fetcher.faults import TransportFault
 from headrace_fetcher.resolver import Resolver
-from headrace_fetcher.transport import KEEP_ALIVE, Kept, port_of
+from headrace_fetcher.transport import KEEP_ALIVE, Kept, host_of, port_of
 from headrace_runtime.clock import Clock
 
 LOOK = 0.1  # of the patience with a silent server: how much longer than that it may last
@@ -32,7 +32,7 @@ class _Origin:
     __slots__ = ("headers", "host", "idle", "lines", "open", "port", "tls")
 
     def __init__(self, url: httpx.URL) -> None:
-        self.host, self.port, self.tls = url.raw_host.decode("ascii"), port_of(url), url.scheme == "https"
+        self.host, self.port, self.tls = host_of(url), port_of(url), url.scheme == "https"
         self.idle: list[Connection] = []
         self.open = 0
         self.headers: httpx.Headers | None = None

@@ -18,7 +18,7 @@ from pyreqwest.response import Response
 from headrace_fetcher.faults import Exhausted, TransportFault
 from headrace_fetcher.generations import Generation, Generations
 from headrace_fetcher.resolver import Resolver
-from headrace_fetcher.transport import KEEP_ALIVE, Kept, port_of
+from headrace_fetcher.transport import KEEP_ALIVE, Kept, host_of, port_of
 from headrace_runtime.clock import Clock
 from headrace_schemas.urls import is_address
 
@@ -45,7 +45,7 @@ class PyreqwestTransport(httpx.AsyncBaseTransport):
         self._generations = Generations(self._client, clock)
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        origin, host = str(request.url), request.url.host
+        origin, host = str(request.url), host_of(request.url)
         addresses = await self._resolver.addresses(host, port_of(request.url))
         generation = await self._generations.take(host, addresses)
         try:
@@ -82,7 +82,10 @@ class PyreqwestTransport(httpx.AsyncBaseTransport):
         ]
         if self._kept.crowded(origin):
             headers.append(("Connection", "close"))
-        asked = client.request(request.method, origin[:-1] + target.decode("ascii")).headers(headers)
+        try:
+            asked = client.request(request.method, origin[:-1] + target.decode("ascii")).headers(headers)
+        except ValueError as error:  # it looks into the labels of a name that its own URL library does not believe
+            raise TransportFault("protocol", f"a URL that cannot be asked for: {error}", retriable=False) from error
         return asked.streamed_read_buffer_limit(0).build_streamed()  # else headers are held back until 64 KiB came
 
     def _client(self, pins: Mapping[str, str]) -> Client:

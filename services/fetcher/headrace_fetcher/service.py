@@ -50,18 +50,27 @@ def build(settings: Settings, parts: Parts) -> Service:
     transport = _transport(settings, resolver, clock)
     packer = Packer(fetch.zstd_level)
     client = Client(transport, user_agent(fetch.agent, release(), settings.contact), clock)
+    memory = Memory(fetch.max_memory)
     pages = PageFetcher(
         client,
         Canonicaliser(settings.canonical),
         packer,
-        Memory(fetch.max_memory),
+        memory,
         clock,
         total_timeout=fetch.total_timeout,
         max_bytes=fetch.max_bytes,
         min_rate=fetch.min_rate,
     )
     key_of = Partitioner(settings.partitions, settings.politeness.key).politeness_key
-    robots = RobotsFetcher(client, clock, key_of, total_timeout=fetch.total_timeout, max_bytes=fetch.max_bytes)
+    robots = RobotsFetcher(
+        client,
+        memory,
+        clock,
+        key_of,
+        total_timeout=fetch.total_timeout,
+        max_bytes=fetch.max_bytes,
+        min_rate=fetch.min_rate,
+    )
 
     async def attempt(task: FetchTask, trip: Trip, hold: Hold) -> Answer:
         if task.kind == "robots":

@@ -43,6 +43,11 @@ class Kept:
         return False
 
 
+def host_of(url: httpx.URL) -> str:
+    """As it is in the URL. `url.host` decodes a name of another script, and fails on many that browsers open."""
+    return url.raw_host.decode("ascii")
+
+
 def port_of(url: httpx.URL) -> int:
     return url.port or (443 if url.scheme == "https" else 80)
 
