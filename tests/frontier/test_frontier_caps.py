@@ -46,6 +46,29 @@ def test_a_page_that_fails_gives_its_place_back() -> None:
     assert world.totals()["fetched"] == 3
 
 
+@pytest.mark.parametrize("crash", [0.0, 0.2])
+@pytest.mark.parametrize("partitions", [1, 3])
+def test_what_is_queued_is_of_the_type_that_the_settings_name_when_it_is_released(
+    partitions: int, crash: float
+) -> None:
+    urls = [f"http://h{h}.test/o/r/{kind}/{n}" for h in range(3) for kind in ("issues", "pull") for n in range(8)]
+    world = World({url: page() for url in urls}, partitions=partitions, crash=crash, **REPOS, group_pages=("issue=2",))
+    world.seed(*urls)
+    for partition in range(partitions):
+        world.turn(partition, most=100)
+    types = ("any=/issues/[0-9]+$", "ask=/pull/[0-9]+$")
+    before = len(world.released)
+    world.desired.change(page_types=types, group_pages=("ask=3",))
+    world.run()
+    after = [task for task in world.released[before:] if task.kind == "page"]
+    assert {task.page_type for task in after} == {"any", "ask"}
+    assert all((task.page_type == "ask") == ("/pull/" in task.url) for task in after)
+    for h in range(3):
+        mine = {task.url for task in fetched_of(world, f"h{h}.test")}
+        assert (sum("/pull/" in url for url in mine), sum("/issues/" in url for url in mine)) == (3, 8)
+    assert world.totals()["queued"] == 0
+
+
 def test_a_page_fetched_again_takes_no_second_place() -> None:
     world = World({f"{A}/{n}": page() for n in range(5)}, host_pages=3)
     world.seed(*world.web)

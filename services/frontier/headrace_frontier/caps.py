@@ -114,7 +114,8 @@ def _groups(host: Host, item: Item, policy: Policy) -> list[tuple[bytes, int]]:
     name = policy.group(item.url)
     if not name:
         return []
-    caps = (("*", policy.group_total), (item.page_type, policy.group_cap(item.page_type)))
+    page_type = policy.page_type(item.url)
+    caps = (("*", policy.group_total), (page_type, policy.group_cap(page_type)))
     return [(group_key(f"{host.name} {kind} {name}"), cap) for kind, cap in caps if cap]
 
 

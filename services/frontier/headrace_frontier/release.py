@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from enum import Enum, auto
 from typing import assert_never
 
+import msgspec
 import xxhash
 
 from headrace_frontier import breaker
@@ -181,6 +182,9 @@ class Release:
         if turn.unfetched >= self._tuning.unfetched:
             visit.again(turn.now)
             return Fate.STOP
+        kind = turn.policy.page_type(item.url)
+        if kind != item.page_type:  # it was found under other page types, or in another spelling
+            item = msgspec.structs.replace(item, page_type=kind)
         if host.given_up == turn.run:
             return self._drop(turn, host, place, item, State.FAILED, "host_dead")
         if not self._has_room(turn, visit):
