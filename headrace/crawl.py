@@ -71,10 +71,10 @@ async def crawl(
     if settings.kafka:
         await _make_topics(settings)
     slot = claim(workspace.root, "crawl", settings.streams.instance) if settings.kafka else None
-    state, instance = (slot.path, slot.instance) if slot else (None, "")
+    state, instance, member = (slot.path, slot.instance, slot.member) if slot else (None, "", "")
     try:
         registry = new_registry()
-        async with opened(settings, workspace, create=True, state=state, instance=instance, registry=registry) as parts:
+        async with opened(settings, workspace, create=True, state=state, instance=member, registry=registry) as parts:
             running = Crawl(settings, workspace, parts, registry, signals, reloader, out)
             async with metrics_file(settings.metrics, workspace, registry, parts.control, instance, running.stop):
                 return await running.run(seeds, order)

@@ -8,6 +8,7 @@ import fcntl
 import itertools
 import os
 import re
+import secrets
 from pathlib import Path
 
 from headrace_schemas.errors import UsageError, WorkspaceBusy
@@ -19,14 +20,19 @@ _INSTANCE = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,99}")
 class Slot:
     """Held by a file lock for the life of the process, however that ends."""
 
-    def __init__(self, path: Path, lock: int) -> None:
-        self.path = path
+    def __init__(self, path: Path, lock: int, workspace: str) -> None:
+        self.path, self._workspace = path, workspace
         self._lock: int | None = lock
 
     @property
     def instance(self) -> str:
         """Unique within the workspace, and the same after a restart."""
         return self.path.name
+
+    @property
+    def member(self) -> str:
+        """Unique among all workspaces, and the same after a restart: others may share our brokers."""
+        return f"{self.instance}-{self._workspace}"
 
     def release(self) -> None:
         """Twice is once."""
@@ -73,7 +79,23 @@ def _try(path: Path) -> Slot | None:
         return None
     os.truncate(lock, 0)
     os.pwrite(lock, b"%d\n" % os.getpid(), 0)
-    return Slot(path, lock)
+    return Slot(path, lock, _workspace(path.parent))
+
+
+def _workspace(state: Path) -> str:
+    """A random word for the workspace, made once by whoever comes first, and kept with the state."""
+    file = os.open(state / "id", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        known = os.read(file, 100).decode("ascii", "replace").strip()
+        if not _INSTANCE.fullmatch(known):
+            known = secrets.token_hex(8)
+            os.truncate(file, 0)
+            os.pwrite(file, f"{known}\n".encode(), 0)
+            os.fsync(file)
+        return known
+    finally:
+        os.close(file)
 
 
 def _holder(path: Path) -> str:

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Any
 
 from aiokafka import ConsumerRebalanceListener, TopicPartition
@@ -37,8 +37,11 @@ _REOPEN = (0.05, 5.0)
 class KafkaMembership:
     """`run` holds three tasks (pump, settle, watch) and one per partition (open, serve, close, again)."""
 
-    def __init__(self, parts: LaneParts, serve: Serve, make: MakeLane) -> None:
-        self._parts, self._serve, self._make = parts, serve, make
+    def __init__(
+        self, parts: LaneParts, serve: Serve, make: MakeLane, leave: Callable[[], Awaitable[None]] | None = None
+    ) -> None:
+        """`leave`: after an orderly stop, for a static member that is not to be waited for."""
+        self._parts, self._serve, self._make, self._leave = parts, serve, make, leave
         self._lanes: dict[int, AnyLane] = {}
         self._lives: dict[int, asyncio.Task[None]] = {}
         self._error: BaseException | None = None
@@ -70,6 +73,8 @@ class KafkaMembership:
             await closed(self._parts.consumer)
             tasks[0].cancel()  # only now: a cancelled getmany loses records of a consumer that lives on
             await asyncio.gather(*tasks, return_exceptions=True)
+            if self._leave is not None and self._error is None:
+                await self._leave()
             self._closed.set()
         if self._error is not None:
             raise self._error
