@@ -19,6 +19,7 @@ from tests.headrace_command import headrace
 
 FLEET = ("frontier", "fetcher", "parser", "storer")
 ALL = services(NEEDED)
+OPERATIONS = (ROOT / "docs/operations.md").read_text()
 
 Document = dict[str, Any]
 
@@ -89,10 +90,33 @@ def test_a_service_is_pinned_confined_and_bounded(name: str) -> None:
     assert re.fullmatch(r"\d+[mg]", service["mem_limit"])
     assert service["pids_limit"] > 0
     assert service["logging"]["options"].keys() == {"max-size", "max-file"}, "a crash loop must not fill the disk"
-    assert name == "kafka" or service["read_only"] is True
+    assert service["read_only"] is True
+    for folder in service.get("tmpfs", ()):
+        assert re.search(r":size=\d+m,", folder), f"{folder}: memory without a bound"
     assert "container_name" not in service
     for port in service.get("ports", ()):
         assert port.startswith("127.0.0.1:"), port
+
+
+def test_the_memory_that_the_docs_ask_for_is_what_the_limits_add_up_to() -> None:
+    units = {"g": 1, "m": 1024}
+    given = {name: re.fullmatch(r"(\d+)([mg])", service["mem_limit"]) for name, service in ALL.items()}
+    limits = {name: int(limit[1]) / units[limit[2]] for name, limit in given.items() if limit}
+    command = limits.pop("headrace")
+    del limits["topics"]  # over before the others begin
+    wording = r"and (\d+) GB of memory: .* add up to ([\d.]+) GB, ([\d.]+) GB while a command runs"
+    said = re.search(wording, " ".join(OPERATIONS.split()))
+    assert said is not None
+    machine, running, most = map(float, said.groups())
+    assert (running, most) == (sum(limits.values()), sum(limits.values()) + command)
+    assert machine > most
+
+
+def test_the_docs_pin_the_images_that_are_used() -> None:
+    [asked] = re.findall(r"RepoDigests 0}}' (.+)$", OPERATIONS, re.MULTILINE)
+    assert asked.split() == [ALL[name]["image"] for name in ("kafka", "postgres")]
+    [base] = re.findall(r"--build-arg PYTHON=(\S+?)@", OPERATIONS)
+    assert f"ARG PYTHON={base}\n" in (ROOT / "deploy/Dockerfile").read_text()
 
 
 @pytest.mark.parametrize("name", [name for name in ALL if name not in ("topics", "headrace")])
