@@ -55,6 +55,12 @@ def test_a_public_crawl_without_a_contact_is_refused_with_the_way_to_give_it(tmp
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize("command", [("crawl", "https://example.org/"), ("config", "check")])
+def test_a_contact_that_cannot_stand_in_a_user_agent_is_refused(tmp_path: Path, command: tuple[str, ...]) -> None:
+    done = headrace(*command, cwd=tmp_path, HEADRACE_CONTACT="Bob (bots)")
+    one_line(done, 2, "contact", "Bob (bots)", "User-Agent")
+
+
 def test_a_crawl_without_seeds_says_so(tmp_path: Path) -> None:
     one_line(headrace("crawl", "--contact", "me@example.org", cwd=tmp_path), 2, "no seeds")
 
