@@ -202,12 +202,22 @@ def _next(facts: Facts, now: float) -> Iterator[str]:
         lines.append(
             f"released at {when(lease['since'], now)} as fetch {lease['fetch_id']}, attempt {lease['attempt']}"
         )
+    lines.extend(_if_found_again(facts))
     if facts["state"] == "unknown" and not _is_robots(facts):
         lines.append(_if_found(facts))
         if facts["unread"] and facts["scope"]["allowed"]:
             lines.append(f"{facts['unread']:,} batches of links are not yet read: it may be in one of them")
     for number, text in enumerate(lines):
         yield _line("" if number else "next", text)
+
+
+def _if_found_again(facts: Facts) -> Iterator[str]:
+    """Of a URL that was refused. An owner of an older release says neither."""
+    if facts["state"] == "refused" and facts.get("cap"):
+        yield f"{facts['cap']}, which is spent: with more, it would be taken if found again"
+    elif facts.get("if_found_again"):
+        yield "the settings have changed since: it would be taken if found again"
+        yield "(`headrace crawl --refresh` reads pages again that have changed, `headrace seed` names it)"
 
 
 def _if_found(facts: Facts) -> str:

@@ -34,6 +34,8 @@ def check(
     from headrace_runtime.config_checks import together
     from headrace_schemas.urls import BadUrl, as_found
 
+    if depth < 0:
+        raise UsageError(f"--depth {depth}: a seed is at depth 0, and nothing is nearer")
     settings, _ = load(config, set_)
     if wrong := together(settings):
         raise UsageError(wrong)

@@ -88,6 +88,26 @@ def test_an_unknown_scope_lists_the_known_ones(tmp_path: Path) -> None:
     one_line(headrace("crawl", SEED, "--scope", "galaxy", cwd=tmp_path), 2, "galaxy", "domain")
 
 
+@pytest.mark.parametrize(
+    ("setting", "value", "what"),
+    [
+        ("canonical.drop_params", "a*b", "*"),
+        ("canonical.drop_params", " utm_x", "utm_"),
+        ("canonical.drop_params", "", "names of parameters"),
+        ("canonical.drop_params", "a=b", "a=b"),
+        ("scope.page_types", '["issue=/a", "page=/c", "issue=/b"]', "issue twice"),
+        ("limits.group_pages", '["issue=1", "issue=2"]', "issue twice"),
+        ("politeness.hosts", '["A.test delay=1", "a.test delay=2"]', "a.test twice"),
+    ],
+)
+def test_a_setting_that_means_nothing_is_refused(tmp_path: Path, setting: str, value: str, what: str) -> None:
+    one_line(headrace("crawl", SEED, "--set", f"{setting}={value}", cwd=tmp_path), 2, setting, what)
+
+
+def test_a_depth_nearer_than_a_seed_is_refused(tmp_path: Path) -> None:
+    one_line(headrace("policy", "check", SEED, "--depth", "-1", cwd=tmp_path), 2, "--depth -1")
+
+
 def test_a_workspace_that_cannot_be_made_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     one_line(headrace("crawl", SEED, "--workspace", "file/ws", cwd=tmp_path), 2, "file/ws")

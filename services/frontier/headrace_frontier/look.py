@@ -70,6 +70,11 @@ class Look:
         self.standing = self.origins.standing(self.origin, self.record, around.now, around.run)
 
     @property
+    def state(self) -> State | None:
+        """None: it was never found."""
+        return None if self.entry is None else self.entry.state
+
+    @property
     def delay(self) -> float:
         """Seconds owed to its host between two requests."""
         own, _ = self.policy.polite(self.host.name if self.host else "")
