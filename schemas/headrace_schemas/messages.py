@@ -382,6 +382,10 @@ class Progress(Struct, frozen=True, gc=False, tag="progress"):
     """The host that `next_due` is of."""
     next_why: str = ""
     """What it waits for: breaker | retry_after | robots | retry; empty: only its turn."""
+    needing: int = 0
+    """Of `queued`: those that need a credit of `max_pages`."""
+    pool_spent: bool = False
+    """Of the partition that keeps the pool: it has no credit left."""
 
     @property
     def discovered(self) -> int:

@@ -131,7 +131,7 @@ class BreakerSettings(_Section, frozen=True):
 
 class RobotsSettings(_Section, frozen=True):
     ttl: Seconds = 86_400.0
-    """Seconds a robots.txt is believed."""
+    """Seconds a robots.txt is believed; two delays of its host and a minute at the least."""
     max_delay: Seconds = 300.0
     """Longest Crawl-delay that is honoured, in seconds."""
 

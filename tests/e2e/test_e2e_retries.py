@@ -47,6 +47,21 @@ def test_a_host_that_asks_for_three_seconds_gets_them_and_the_others_do_not_wait
         assert [row["retries"] for row in crawler.rows() if row["url"].endswith("/busy")] == ["1"]
 
 
+def test_a_spent_limit_ends_a_crawl_of_several_partitions_though_hosts_rest(tmp_path: Path) -> None:
+    with odd_web() as web:
+        hosts = [f"127.6.3.{number}" for number in range(1, 7)]
+        web.serve("/", linking(*(web.url(host, f"/busy{n}") for host in hosts for n in (1, 2)), "/1", "/2", "/3"))
+        for number in (1, 2):
+            web.serve(f"/busy{number}", answer("429 Too Many Requests", b"", ("Retry-After: 3000",)))
+        for path in ("/1", "/2", "/3"):
+            web.serve(path, html())
+        crawler = Crawler(tmp_path, HEADRACE_STREAMS__PARTITIONS="4")
+        assert crawler.crawl([web.url(A)], "--delay", "0.3", "--max-pages", "4") == 0, crawler.tail()
+        status = crawler.status()
+        assert (status["complete"], status["fetched"]) == (True, 4)
+        assert status["behind_budget"] == status["queued"] > 0
+
+
 def test_a_page_that_fails_is_asked_for_three_times_with_growing_waits(tmp_path: Path) -> None:
     with odd_web() as web:
         web.serve("/", linking("/broken", "/lost"))

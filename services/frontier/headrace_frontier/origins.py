@@ -124,7 +124,10 @@ class Origins:
         """Seconds it asks for between two requests, clamped."""
         return min(self.rules(origin, record).crawl_delay or 0.0, self._settings.max_delay)
 
-    def answered(self, unit: Unit, origin: str, outcome: Outcome, now: float, run: int, seed: int) -> None:
+    def answered(
+        self, unit: Unit, origin: str, outcome: Outcome, now: float, run: int, seed: int, delay: float
+    ) -> None:
+        """`delay`: seconds between two requests to its host, as far as was known when it was asked."""
         record = _judged(self.get(unit, origin), outcome, self._settings.ttl, now, run)
         if record is None:
             asked = outcome.retry_after if isinstance(outcome, Failed) else 0.0
@@ -132,8 +135,11 @@ class Origins:
         elif isinstance(outcome, Deferred):
             retry_at = max(self._backoff.until(record.retry_at, now), now + self._tuning.deferred_wait)
             record = msgspec.structs.replace(record, retry_at=retry_at)
-        unit.put(origin_key(origin), _encode(record))
         self._forget(origin)
+        if record.fetched_at and now <= record.valid_until:
+            least = now + 2 * max(delay, self.delay(origin, record)) + self._tuning.robots_least
+            record = msgspec.structs.replace(record, valid_until=max(record.valid_until, least))
+        unit.put(origin_key(origin), _encode(record))
         self._records[origin] = record
 
     def _failed(self, record: OriginRecord, now: float, run: int, seed: int, asked: float) -> OriginRecord:

@@ -75,4 +75,6 @@ class Reporter:
             owner=self._owner,
             revision=turn.revision,
             bytes=c.body_bytes,
+            needing=c.queued - c.free,
+            pool_spent=self._budget.pool_spent,
         )

@@ -67,7 +67,7 @@ class Settle:
     def _task(self, lease: Lease, host: Host, result: FetchResult, turn: Turn) -> None:
         self._ledger.counters.tasks_in_flight -= 1
         origin, outcome = origin_of(lease.item.url), result.outcome
-        self._origins.answered(turn.unit, origin, outcome, turn.now, turn.run, lease.fetch_id)
+        self._origins.answered(turn.unit, origin, outcome, turn.now, turn.run, lease.fetch_id, lease.delay)
         if isinstance(outcome, Failed):
             host.window = 1
             self._hold(host, outcome, turn)

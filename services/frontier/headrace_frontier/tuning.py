@@ -25,6 +25,9 @@ class Tuning(Struct, frozen=True, kw_only=True):
     """Seconds a good robots.txt may be believed while a newer one cannot be had."""
     robots_again: float = 3_600.0
     """Seconds before a newer one is asked for again in that case."""
+    robots_least: float = 60.0
+    """Seconds that a robots.txt is believed at the least, beside two delays of its host: until the first page may go
+    and the fetcher is free for it. One that was stale before would be asked for again and again."""
     deferred_wait: float = 0.5
     """Least wait in seconds after `Deferred`: two clocks that disagree must not make a hot loop."""
     hosts_cached: int = 20_000
