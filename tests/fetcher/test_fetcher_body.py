@@ -185,6 +185,19 @@ async def test_a_long_decoding_leaves_the_rest_of_the_process_its_turns() -> Non
     assert turns > 2
 
 
+@pytest.mark.parametrize("name", ["none", "UTF-8", "utf8", "binary", "identity, none", " , "])
+def test_what_is_no_encoding_changes_nothing(name: str) -> None:
+    assert unpack(name, b"plain words") == b"plain words"
+    assert Decoder(name, MB).plain
+
+
+@pytest.mark.parametrize("step", [1, 2, 1000])
+@pytest.mark.parametrize("wbits", [zlib.MAX_WBITS, -zlib.MAX_WBITS], ids=["zlib", "bare"])
+def test_deflate_of_both_kinds_is_told_apart_by_two_bytes_however_they_come(step: int, wbits: int) -> None:
+    for page in (b"", b"words " * 1000, os.urandom(5000)):
+        assert unpack("deflate", zlib.compress(page, wbits=wbits), step=step) == page
+
+
 def test_nothing_at_all_is_an_empty_body_whatever_the_header_says() -> None:
     for name in PACK:
         assert unpack(name, b"") == b""

@@ -22,6 +22,8 @@ INFLATE_WINDOW = 64 * 1024  # with all else a decoder keeps (RFC 1951: 32 KiB)
 BROTLI_WINDOW = 16 * 1024 * 1024  # RFC 7932; the larger ones of later drafts are not switched on
 ZSTD_WINDOW = 8 * 1024 * 1024  # RFC 9659: what a server may ask of a client
 ZSTD_HEADER = 18  # bytes of the longest header of a frame (RFC 8878 section 3.1.1.1)
+NOTHING = frozenset({"", "identity", "none", "utf-8", "utf8", "iso-8859-1", "binary", "7bit", "8bit"})
+"""What servers call a body that is as it is; some take the header for that of the charset, or of a mail."""
 
 _MAGIC = b"\x1f\x8b"  # of a gzip member
 _SKIPPED = range(0x184D2A50, 0x184D2A60)  # magic numbers of zstd frames that carry nothing (RFC 8878 section 3.1.2)
@@ -207,7 +209,7 @@ class Decoder:
     def __init__(self, encodings: str, limit: int) -> None:
         """`encodings`: the Content-Encoding header, in the order the server applied them."""
         names = [name.strip().lower() for name in encodings.split(",")]
-        names = [name for name in names if name not in ("", "identity", "none")]
+        names = [name for name in names if name not in NOTHING]
         if len(names) > LAYERS:
             raise BrokenEncoding(f"{len(names)} encodings stacked")
         self.limit = limit

@@ -200,6 +200,8 @@ class _Stream(httpx.AsyncByteStream):
 def translate(error: OSError) -> TransportFault:
     """What kept a connection from being made."""
     match error:
+        case ssl.SSLEOFError():  # hung up on in the handshake: the network, or a server with too much to do
+            return TransportFault("connect", str(error)[:200])
         case ssl.SSLError():  # a certificate that is not right, too
             return TransportFault("tls", str(error)[:200], retriable=False)
         case TimeoutError():

@@ -165,7 +165,7 @@ def translate(error: httpx.HTTPError) -> TransportFault:
             return TransportFault("connect", "no connection in time")
         case httpx.TimeoutException():
             return TransportFault("timeout", "no byte in time")
-        case httpx.ConnectError() if _has_cause(error, ssl.SSLError):
+        case httpx.ConnectError() if _has_cause(error, ssl.SSLError) and not _has_cause(error, ssl.SSLEOFError):
             return TransportFault("tls", text, retriable=False)
         case httpx.ConnectError():
             return TransportFault("connect", text)

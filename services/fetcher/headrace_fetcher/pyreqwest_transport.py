@@ -23,6 +23,8 @@ from headrace_runtime.clock import Clock
 from headrace_schemas.urls import is_address
 
 HEADER_LIST = 64 * 1024  # bytes of an HTTP/2 answer's headers; HTTP/1 has a bound of its own
+_TLS = ("certificate", "TLS", "tls", "fatal alert", "peer is incompatible", "peer misbehaved", "corrupt message")
+"""Words of rustls when it is not the network that is in the way."""
 VERSIONS = {"HTTP/2.0": b"HTTP/2"}
 
 
@@ -169,11 +171,7 @@ def translate(error: PyreqwestError) -> TransportFault:
             else TransportFault("timeout", "no byte in time")
         )
     if connecting:
-        tls = any(
-            word in cause
-            for cause in causes
-            for word in ("certificate", "TLS", "tls", "InvalidContentType", "corrupt message")
-        )
+        tls = any(word in cause for cause in causes for word in _TLS) and "tls handshake eof" not in causes
         return TransportFault("tls", text, retriable=False) if tls else TransportFault("connect", text)
     if any("head is too large" in cause or "header list" in cause for cause in causes):
         return TransportFault("headers", text, retriable=False)
