@@ -101,16 +101,16 @@ def _robots(look: Look) -> dict[str, Any] | None:
         "retry_at": record.retry_at,
     }
     if record.fetched_at:
-        rules = look.origins.rules(look.origin, record)
-        verdict = rules.judge(look.url)
+        verdict = look.origins.rules(look.unit, look.origin, record).judge(look.url)
         facts |= {
             "status": record.status,
             "fetched_at": record.fetched_at,
             "valid_until": record.valid_until,
             "allowed": verdict.allowed,
             "rule": verdict.rule,
-            "crawl_delay": rules.crawl_delay,
-            "sitemaps": len(rules.sitemaps),
+            "crawl_delay": record.delay or None,
+            "crawl_delay_rule": record.delay_rule,
+            "sitemaps": record.sitemaps,
         }
     return facts
 
