@@ -1,6 +1,9 @@
 """Rules are compiled so that nobody can make a verdict dear, and judge as they did before they were."""
 
-import time
+import sys
+from collections.abc import Callable
+from functools import partial
+from types import FrameType
 
 import pytest
 from hypothesis import given, settings
@@ -53,13 +56,25 @@ def _filled(line: str) -> bytes:
     ],
 )
 def test_no_file_makes_a_verdict_dear(text: bytes) -> None:
-    """By the processor's time, and with so much room that a slow machine does not matter."""
-    began = time.process_time()
+    """Counted in calls of functions, since a clock says more of the machine: a rule that is tried is at least one."""
     ours = RobotsRules.parse(text, "headrace")
-    urls = [f"{SITE}/{number:x}/{'abc' * 20}" for number in range(1_000)] + [f"{SITE}/{'a' * 2_000}"]
-    for url in urls:
-        ours.allows(url)
-    assert time.process_time() - began < 5.0
+    for url in (f"{SITE}/", f"{SITE}/77/{'abc' * 20}", f"{SITE}/{'a' * 2_000}"):
+        assert _calls(partial(ours.allows, url)) < 10 * WILD_RULES
+
+
+def _calls(act: Callable[[], object]) -> int:
+    count = 0
+
+    def called(frame: FrameType, event: str, arg: object) -> None:
+        nonlocal count
+        count += event in ("call", "c_call")
+
+    sys.setprofile(called)
+    try:
+        act()
+    finally:
+        sys.setprofile(None)
+    return count
 
 
 @pytest.mark.parametrize("line", ["Disallow: /*x{}\n", "Disallow: /" + "a" * 100 + "*{}\n"], ids=["many", "long"])
