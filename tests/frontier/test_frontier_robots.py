@@ -153,6 +153,32 @@ def test_the_delay_asked_for(line: str, delay: float | None) -> None:
     assert RobotsRules.parse(f"User-agent: *\n{line}\n".encode(), "headrace").crawl_delay == delay
 
 
+@pytest.mark.parametrize(
+    ("text", "asked"),
+    [
+        ("User-agent: *\nCrawl-delay: 9\n\nUser-agent: headrace\nDisallow: /x", None),  # only where the rules come from
+        ("User-agent: headrace\nDisallow: /x\n\nUser-agent: *\nCrawl-delay: 9", None),
+        ("User-agent: other\nCrawl-delay: 9\n\nUser-agent: *\nDisallow: /x", None),
+        ("User-agent: HEADRACE/2.0 (x)\nCrawl-delay: 9\n\nUser-agent: *\nCrawl-delay: 1", "Crawl-delay: 9 (line 2)"),
+        ("User-agent: head\nCrawl-delay: 9\nAllow: /\nUser-agent: *\nCrawl-delay: 1", "Crawl-delay: 1 (line 5)"),
+        # Groups of the same agent are one, and of what one asks for the largest is owed.
+        ("User-agent: *\nCrawl-delay: 9\nAllow: /\nUser-agent: *\nCrawl-delay: 1", "Crawl-delay: 9 (line 2)"),
+        ("User-agent: *\nCrawl-delay: 1\nRequest-rate: 1/5\nCrawl-delay: 2", "Request-rate: 1/5 (line 3)"),
+        ("User-agent: *\nCrawl-delay: 5\nCrawl-delay: soon", "Crawl-delay: 5 (line 2)"),
+        # It is for those named directly above, though a Crawl-delay ends no group: the rules below are for all of them.
+        ("User-agent: headrace\nCrawl-delay: 5\nUser-agent: other\nDisallow: /", "Crawl-delay: 5 (line 2)"),
+        ("User-agent: headrace\nUser-agent: other\nCrawl-delay: 5\nDisallow: /", "Crawl-delay: 5 (line 3)"),
+        ("User-agent: a\nCrawl-delay: 5\nUser-agent: headrace\nCrawl-delay: 7", "Crawl-delay: 7 (line 4)"),
+        ("User-agent: headrace\nCrawl-delay: 5\nUser-agent: a\nCrawl-delay: 7", "Crawl-delay: 5 (line 2)"),
+        ("User-agent: headrace\nDisallow: /x\nSitemap: http://a.test/s\nCrawl-delay: 7", "Crawl-delay: 7 (line 4)"),
+        ("Crawl-delay: 5\nUser-agent: *\nDisallow: /", None),
+    ],
+)
+def test_the_delay_comes_from_the_groups_whose_rules_hold(text: str, asked: str | None) -> None:
+    delay = RobotsRules.parse(text.encode(), "headrace").delay
+    assert (None if delay is None else delay.rule) == asked
+
+
 def test_sitemaps_are_found_wherever_they_stand() -> None:
     text = b"Sitemap: http://a.test/1.xml\nUser-agent: x\nDisallow: /\nsitemap: http://a.test/2.xml"
     assert RobotsRules.parse(text, "headrace").sitemaps == ["http://a.test/1.xml", "http://a.test/2.xml"]

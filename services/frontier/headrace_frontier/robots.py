@@ -52,11 +52,11 @@ class Delay(NamedTuple):
     """The line that asks for it, for people."""
 
 
-class _Group:
-    """Rules with the agents named before them."""
+class _Section:
+    """What is said to one agent, in whichever groups."""
 
     def __init__(self) -> None:
-        self.ours = self.everyone = False
+        self.named = False
         self.rules: list[Rule] = []
         self.delays: list[Delay] = []
 
@@ -70,12 +70,9 @@ class RobotsRules:
 
     @classmethod
     def parse(cls, text: bytes, agent: str) -> "RobotsRules":
-        groups, sitemaps = _read(_plain(text), agent.lower())
-        # The groups that name us, or else those for everyone; what they ask for comes from where their rules come from.
-        ours = [group for group in groups if group.ours] or [group for group in groups if group.everyone]
-        asked = [delay for group in ours for delay in group.delays]
-        delay = max(asked, key=lambda one: one.seconds, default=None)
-        return cls(compiled(rule for group in ours for rule in group.rules), delay, sitemaps)
+        section, sitemaps = _read(_plain(text), agent.lower())
+        delay = max(section.delays, key=lambda one: one.seconds, default=None)
+        return cls(compiled(section.rules), delay, sitemaps)
 
     @property
     def crawl_delay(self) -> float | None:
@@ -97,31 +94,39 @@ def _plain(text: bytes) -> str:
     return text.decode("utf-8", "surrogateescape").replace("\r\n", "\n").replace("\r", "\n")
 
 
-def _read(text: str, agent: str) -> tuple[list[_Group], list[str]]:
-    groups: list[_Group] = []
+def _read(text: str, agent: str) -> tuple[_Section, list[str]]:
+    """→ what holds for us: what is said to us by name, or else to everyone."""
+    ours, everyone = _Section(), _Section()
     sitemaps: list[str] = []
-    group = _Group()  # of nobody: rules before the first agent
-    naming = False
+    group: set[_Section] = set()
+    above: set[_Section] = set()
+    naming = directly = False
     for line, field, value in _directives(text):
         if field == _AGENT:
-            if not naming:
-                naming, group = True, _Group()
-                groups.append(group)
+            # Rules are for all named since the last rule. A delay is no rule and ends no group, yet it is meant for
+            # those named directly above it: "User-agent: slow, Crawl-delay: 60, User-agent: *, Disallow: /x".
+            group, above = group if naming else set(), above if directly else set()
+            naming = directly = True
             token = _token(value)
-            group.ours = group.ours or token == agent
-            group.everyone = group.everyone or token == "*"
+            if token in (agent, "*"):
+                section = ours if token == agent else everyone
+                section.named = True
+                group, above = group | {section}, above | {section}
         elif field in (ALLOW, DISALLOW):
-            naming = False
+            naming = directly = False
             if value:
-                group.rules.append(Rule(field, value, line))
+                for section in group:
+                    section.rules.append(Rule(field, value, line))
         elif field == _SITEMAP:
             if len(sitemaps) < SITEMAPS and 0 < len(value) <= SITEMAP:
                 sitemaps.append(value)
         else:
+            directly = False
             seconds = _seconds(value) if field == _DELAY else _rate(value)
             if seconds is not None:
-                group.delays.append(Delay(seconds, f"{field}: {value[:40]} (line {line})"))
-    return groups, sitemaps
+                for section in above:
+                    section.delays.append(Delay(seconds, f"{field}: {value[:40]} (line {line})"))
+    return ours if ours.named else everyone, sitemaps
 
 
 def _directives(text: str) -> Iterator[tuple[int, str, str]]:
