@@ -127,7 +127,8 @@ def _robots(robots: Facts | None, now: float) -> str:
             "forbidden": "its address may not be reached; given up for this run",
         }.get(robots["standing"], "robots.txt not known")
     verdict = "allowed" if robots["allowed"] else "forbidden"
-    delay = f"; asks for {robots['crawl_delay']:g} s between requests" if robots["crawl_delay"] else ""
+    by = f" by {robots['crawl_delay_rule']}" if robots.get("crawl_delay_rule") else ""
+    delay = f"; asks for {robots['crawl_delay']:g} s between requests{by}" if robots["crawl_delay"] else ""
     count = robots.get("sitemaps", 0)
     maps = f"; names {count:,} sitemap{'' if count == 1 else 's'}" if count else ""
     return f"{verdict}: {robots['rule']}{delay}{maps} (answer {robots['status']} at {when(robots['fetched_at'], now)})"

@@ -71,3 +71,22 @@ def test_the_profiles_pass_the_check_of_settings(tmp_path: Path) -> None:
     for name in ("github.yaml", "general.yaml"):
         done = headrace("config", "check", "--config", str(Path(GITHUB).with_name(name)), cwd=tmp_path)
         assert done.returncode == 0, done.stderr
+
+
+def test_a_robots_txt_is_judged_by_its_lines_and_so_is_the_delay_it_asks_for(tmp_path: Path) -> None:
+    (tmp_path / "robots.txt").write_text(
+        "User-agent: headrace/1.0\nDisallow: /a*b\nCrawl-delay: 2.5\n\nUser-agent: *\nCrawl-delay: 9\nDisallow: /\n"
+    )
+    urls = ["http://a.test/axb", "http://a.test/x"]
+    done = headrace("policy", "robots", "robots.txt", *urls, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == [
+        "deny\thttp://a.test/axb\tDisallow: /a*b (line 2)",
+        "allow\thttp://a.test/x\tno rule matches",
+        "delay\t2.5\tCrawl-delay: 2.5 (line 3)",
+    ]
+    done = headrace("policy", "robots", "robots.txt", "--agent", "another", urls[1], cwd=tmp_path)
+    assert done.stdout.splitlines() == [
+        "deny\thttp://a.test/x\tDisallow: / (line 7)",
+        "delay\t9\tCrawl-delay: 9 (line 6)",
+    ]

@@ -106,16 +106,16 @@ def _robots(look: Look) -> dict[str, Any] | None:
         "retry_at": record.retry_at,
     }
     if record.fetched_at:
-        rules = look.origins.rules(look.origin, record)
-        verdict = rules.judge(look.url)
+        verdict = look.origins.rules(look.unit, look.origin, record).judge(look.url)
         facts |= {
             "status": record.status,
             "fetched_at": record.fetched_at,
             "valid_until": record.valid_until,
             "allowed": verdict.allowed,
             "rule": verdict.rule,
-            "crawl_delay": rules.crawl_delay,
-            "sitemaps": len(rules.sitemaps),
+            "crawl_delay": record.delay or None,
+            "crawl_delay_rule": record.delay_rule,
+            "sitemaps": record.sitemaps,
         }
     return facts
 
@@ -153,7 +153,8 @@ def _again(look: Look, verdict: Verdict, cap: str) -> bool:
     """It was refused, and would now be queued if a link to it were found: settings have changed since."""
     if look.entry is None or look.state is not State.REFUSED or look.entry.revision >= look.around.control.revision:
         return False
-    forbidden = look.standing is Standing.KNOWN and not look.origins.rules(look.origin, look.record).allows(look.url)
+    judge = look.origins.rules(look.unit, look.origin, look.record)
+    forbidden = look.standing is Standing.KNOWN and not judge.judge(look.url).allowed
     return verdict.allowed and not cap and not forbidden and look.standing is not Standing.FORBIDDEN
 
 

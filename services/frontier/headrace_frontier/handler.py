@@ -134,6 +134,7 @@ class FrontierHandler:
         self._ready.begin()
         self._delayed.begin()
         self._due.begin()
+        self._origins.begin()
         self._budget.begin(turn)
         return turn
 

@@ -78,7 +78,7 @@ class Look:
     def delay(self) -> float:
         """Seconds owed to its host between two requests."""
         own, _ = self.policy.polite(self.host.name if self.host else "")
-        return max(self.settings.delay if own is None else own, self.origins.delay(self.origin, self.record))
+        return max(self.settings.delay if own is None else own, self.origins.delay(self.record))
 
     def _find_host(self, name: str) -> Host | None:
         raw = self.view.get([hosts.host_key(name)])[0]

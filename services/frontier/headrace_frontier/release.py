@@ -64,6 +64,7 @@ class Release:
 
     def run(self, turn: Turn, *, going: bool) -> None:
         """`going`: the crawl is running and what comes after is keeping up."""
+        self._origins.begin()
         if going and self.possible():
             for visits, host in enumerate(self._hosts(turn)):
                 if visits >= self._tuning.visits or not self._possible(turn):
@@ -81,7 +82,7 @@ class Release:
         return not self._budget.dry or self._ledger.counters.free > 0
 
     def _possible(self, turn: Turn) -> bool:
-        return turn.unfetched < self._tuning.unfetched and self.possible()
+        return turn.unfetched < self._tuning.unfetched and self._origins.patient and self.possible()
 
     def _hosts(self, turn: Turn) -> Iterator[Host]:
         """Those longest due first, then those that this unit has touched."""
@@ -179,7 +180,7 @@ class Release:
         return not stopped
 
     def _one(self, turn: Turn, host: Host, visit: Visit, place: bytes, item: Item) -> Fate:
-        if turn.unfetched >= self._tuning.unfetched:
+        if turn.unfetched >= self._tuning.unfetched or not self._origins.patient:
             visit.again(turn.now)
             return Fate.STOP
         kind = turn.policy.page_type(item.url)
@@ -221,7 +222,7 @@ class Release:
         verdict = turn.policy.judge(item.url, item.depth, item.hop, self._tuning.max_hops)
         if not verdict.allowed:  # it was let in under an older policy
             return self._refuse(turn, host, place, item, verdict.reason)
-        if not self._origins.rules(origin, record).allows(item.url):
+        if not self._origins.allows(turn.unit, origin, record, item.url):
             self._ledger.counters.robots_denials += 1
             return self._refuse(turn, host, place, item, "robots_disallow")
         reserved = self._caps.place(turn.unit, host, item, turn.policy)
@@ -242,7 +243,7 @@ class Release:
             kind="page",
             host=host.name,
             item=item,
-            delay=max(delay, self._origins.delay(origin, record)),
+            delay=max(delay, self._origins.delay(record)),
             valid_until=record.valid_until,
             released_at=turn.now,
             run=turn.run,

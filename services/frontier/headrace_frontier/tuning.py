@@ -33,6 +33,9 @@ class Tuning(Struct, frozen=True, kw_only=True):
     hosts_cached: int = 20_000
     """Host records kept decoded."""
     origins_cached: int = 20_000
-    """Records of origins kept decoded, their robots.txt apart."""
+    """Records of origins kept decoded, their rules apart."""
     robots_cached_bytes: int = 32 * 1024 * 1024
-    """Bytes of robots.txt kept parsed; the parsed form takes several times that."""
+    """Bytes of compiled rules kept ready. Others are read from the state again: a millisecond for the largest."""
+    judging: int = 50_000_000
+    """Nanoseconds of judging by robots.txt in one unit, for links and for release each; an estimate made of the rules
+    and the URLs. Links beyond it are judged when they are released."""
