@@ -64,9 +64,11 @@ class LaneMeters:
             found = cls._known[registry] = cls(registry)
         return found
 
-    def expect(self, group: str, topics: Iterable[str], started: Callable[[], bool]) -> None:
-        """Shows at 0 what `group` may count, and its heartbeat, which stands still until it has started: what is not
-        there can neither be drawn nor watched."""
+    def expect(
+        self, group: str, topics: Iterable[str], started: Callable[[], bool], stalled: Callable[[], float] = float
+    ) -> None:
+        """Shows at 0 what `group` may count, and its heartbeat, which stands still until it has started and for as long
+        (seconds) as it is `stalled`: what is not there can neither be drawn nor watched."""
         for by_group in (self.unit_seconds, self.lost, self.lanes, self.assigned, self.revoked):
             by_group.labels(group)
         for topic in topics:
@@ -77,11 +79,11 @@ class LaneMeters:
                 self.sends.labels(row.name)
                 self.sent_bytes.labels(row.name)
         began = time.time()
-        self._heartbeat.labels(group).set_function(lambda: self._beat(group) if started() else began)
+        self._heartbeat.labels(group).set_function(lambda: self._beat(group, stalled()) if started() else began)
 
-    def _beat(self, group: str) -> float:
-        """A process that stands by has no lanes, and lives."""
-        return min((lane.beat for lane in self._serving[group]), default=time.time())
+    def _beat(self, group: str, stalled: float) -> float:
+        """A process that stands by has no lanes, and lives. Lanes that wait for their broker ask all the same."""
+        return min((time.time() - stalled, *(lane.beat for lane in self._serving[group])))
 
     @contextmanager
     def serving(self, lane: "MeteredLane") -> Iterator[None]:

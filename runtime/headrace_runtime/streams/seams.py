@@ -150,11 +150,23 @@ Serve = Callable[[Lane], Awaitable[None]]
 after each assignment: whatever it caches dies with it. Any other exception ends the process."""
 
 
+class Stalled(NamedTuple):
+    """What a group stands still for, and since when."""
+
+    why: str
+    seconds: float
+
+
 class Membership(Protocol):
     """This process's part in one group."""
 
     @property
     def lanes(self) -> Sequence[Lane]: ...
+
+    @property
+    def stalled(self) -> Stalled | None:
+        """None while the engine is well."""
+        ...
 
     async def run(self) -> None:
         """Until stopped; raises what a lane or the engine raised."""
