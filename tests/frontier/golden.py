@@ -15,8 +15,9 @@ from headrace_frontier.counters import COUNTERS, Counters
 from headrace_frontier.due import _key as due_key
 from headrace_frontier.hosts import Host, host_id, host_key
 from headrace_frontier.leases import LEASE, Lease, id_key
-from headrace_frontier.origins import OriginRecord, origin_key
+from headrace_frontier.origins import OriginRecord, origin_key, rules_key
 from headrace_frontier.queues import DELAYED, READY, Item, Line, delayed_place, ready_place
+from headrace_frontier.rules import Rulebook
 from headrace_frontier.seen import Entry, pack, seen_key
 from headrace_schemas.messages import State
 
@@ -192,6 +193,32 @@ SAMPLES: dict[str, list[tuple[bytes, Any]]] = {
                 given_up=2,
                 forbidden=3,
             ),
+        )
+    ],
+    "origin_2": [
+        (
+            origin_key("https://example.org"),
+            OriginRecord(
+                status=200,
+                text=b"x",
+                fetched_at=1_767_607_200.25,
+                valid_until=1_767_693_600.0,
+                tries=1,
+                retry_at=1_767_607_300.0,
+                given_up=2,
+                forbidden=3,
+                agent="headrace",
+                ruled=True,
+                delay=2.5,
+                delay_rule="line 3: crawl-delay: 2.5",
+                sitemaps=4,
+            ),
+        )
+    ],
+    "rules": [
+        (
+            rules_key("https://example.org"),
+            Rulebook(text=b"/a/b", table=bytes(range(32)), wild=(("/*.pdf$", 5),), beyond=6),
         )
     ],
     "ready": [(READY + host_id(_HOST) + _READY, _ITEM)],

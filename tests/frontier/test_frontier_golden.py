@@ -14,11 +14,12 @@ from headrace_frontier.counters import COUNTERS
 from headrace_frontier.due import DUE
 from headrace_frontier.hosts import HOST
 from headrace_frontier.leases import LEASE, Lease
-from headrace_frontier.origins import ORIGIN
+from headrace_frontier.origins import ORIGIN, RULES
 from headrace_frontier.queues import DELAYED, READY, Item
+from headrace_frontier.rules import Rulebook
 from headrace_frontier.seen import REASONS, SEEN, Entry
 from headrace_runtime.streams.seams import Unit
-from headrace_schemas.messages import State
+from headrace_schemas.messages import Robots, State
 from tests.frontier.golden import FOLDER, SAMPLES, SUMS, entries_in, golden_file, sum_of
 from tests.frontier.world import NOT_FOUND, Page, World, failing, page
 
@@ -32,6 +33,7 @@ READ: dict[bytes, Callable[[bytes], Any]] = {
     HOST: hosts.load,
     LEASE: msgspec.msgpack.Decoder(Lease).decode,
     ORIGIN: origins.load,
+    RULES: msgspec.msgpack.Decoder(Rulebook).decode,
     READY: _item,
     DELAYED: _item,
     GROUP: lambda raw: int.from_bytes(raw, "big"),
@@ -72,7 +74,10 @@ def test_every_field_of_every_kind_is_away_from_its_default_in_some_sample() -> 
 
 def test_every_kind_that_a_crawl_writes_has_a_golden_file() -> None:
     urls = [f"http://a.test/owner{n}/repo/issues/{m}" for n in range(3) for m in range(4)]
-    web = {url: page() for url in urls} | {"http://b.test/": Page((failing(), NOT_FOUND.outcomes[0]))}
+    web = {url: page() for url in urls} | {
+        "http://b.test/": Page((failing(), NOT_FOUND.outcomes[0])),
+        "http://b.test/robots.txt": Page((Robots(200, b"user-agent: *\ndisallow: /x\n"),)),
+    }
     world = World(web, max_pages=9, group="https?://[^/]+/([^/]+)/", group_pages=("*=3",))
     written: set[bytes] = set()
     turn = world.turn
