@@ -53,7 +53,7 @@ class PolitenessSettings(_Section, frozen=True):
     delay: Annotated[float, Meta(ge=0, le=3600)] = 1.0
     """Seconds between the starts of two requests to one host; robots.txt may ask for more."""
     key: Literal["host", "domain"] = "host"
-    """What shares a clock and a partition. Fixed when the workspace is made."""
+    """What shares a clock, a partition and the caps of a host. Fixed when the workspace is made."""
     hosts: tuple[str, ...] = ()
     """Hosts with a delay of their own, or more than one request at once: `intranet.example delay=0.1 connections=4`."""
 

@@ -25,6 +25,20 @@ def test_a_crawl_resumed_without_a_word_of_its_scope_goes_on_in_it(tmp_path: Pat
         assert crawler.status()["refused"] == 0
 
 
+def test_a_scope_that_was_too_narrow_for_one_run_loses_nothing(tmp_path: Path) -> None:
+    with RunningWeb(WebSpec(hosts=6, pages=15)) as web:
+        crawler = Crawler(tmp_path)
+        assert crawler.crawl(web.seeds()[:1], "--delay", "0", "--max-pages", "40") == 0, crawler.tail()
+        assert crawler.run("crawl", *RESUME, "--scope", "host").returncode == 0
+        narrow = crawler.status()
+        assert narrow["refused_by"]["host_not_allowed"] > 0
+        assert crawler.run("crawl", *RESUME, "--scope", "all").returncode == 0
+        wide = crawler.status()
+        assert wide["fetched"] == wide["discovered"] >= narrow["discovered"]
+        assert len(set(pages_asked(web))) == len(pages_asked(web)) == wide["fetched"]
+        assert crawler.run("frontier", "check").returncode == 0
+
+
 def test_a_seed_to_a_running_crawl_does_not_take_back_what_it_was_told_since_it_began(tmp_path: Path) -> None:
     with RunningWeb(WebSpec(hosts=4, pages=30)) as web:
         crawler, config = Crawler(tmp_path), tmp_path / "c.yaml"

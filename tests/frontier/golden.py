@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from headrace_frontier.aside import ASIDE
 from headrace_frontier.budget import BUDGET, Books, Pool, Purse
 from headrace_frontier.caps import group_key
 from headrace_frontier.counters import COUNTERS, Counters
@@ -221,6 +222,7 @@ SAMPLES: dict[str, list[tuple[bytes, Any]]] = {
             Rulebook(text=b"/a/b", table=bytes(range(32)), wild=(("/*.pdf$", 5),), beyond=6),
         )
     ],
+    "aside": [(ASIDE + _KEY, _ITEM)],
     "ready": [(READY + host_id(_HOST) + _READY, _ITEM)],
     "delayed": [(DELAYED + host_id(_HOST) + _DELAYED, _ITEM)],
     "group": [(group_key("issue x"), 70_000)],

@@ -38,6 +38,18 @@ def test_no_host_gives_more_pages_than_its_cap_and_none_fewer_if_it_has_them(par
     assert world.totals()["queued"] == 0
 
 
+def test_with_politeness_by_domain_all_hosts_of_a_domain_have_one_cap() -> None:
+    web = {f"http://{host}/o/{n}": page() for host in ("a.one.test", "b.one.test", "two.test") for n in range(6)}
+    world = World(web, by="domain", host_pages=4)
+    world.seed(*web)
+    world.run()
+    assert [len(fetched_of(world, host)) for host in ("one.test", "two.test")] == [4, 4]
+    grouped = World(web, by="domain", group="^http://[^/]+/([^/]+)/", group_pages=("page=2",))
+    grouped.seed(*web)
+    grouped.run()
+    assert [len(fetched_of(grouped, host)) for host in ("one.test", "two.test")] == [2, 2]
+
+
 def test_a_page_that_fails_gives_its_place_back() -> None:
     web = {f"{A}/{n}": Page((Failed("http", 404),)) for n in range(10)} | {f"{A}/{n}": page() for n in range(10, 14)}
     world = World(web, host_pages=3)

@@ -8,6 +8,7 @@ import pytest
 from msgspec import Struct
 
 from headrace_frontier import counters, hosts, origins, seen
+from headrace_frontier.aside import ASIDE
 from headrace_frontier.budget import BUDGET, Books
 from headrace_frontier.caps import GROUP
 from headrace_frontier.counters import COUNTERS
@@ -33,6 +34,7 @@ READ: dict[bytes, Callable[[bytes], Any]] = {
     HOST: hosts.load,
     LEASE: msgspec.msgpack.Decoder(Lease).decode,
     ORIGIN: origins.load,
+    ASIDE: _item,
     RULES: msgspec.msgpack.Decoder(Rulebook).decode,
     READY: _item,
     DELAYED: _item,
@@ -89,6 +91,8 @@ def test_every_kind_that_a_crawl_writes_has_a_golden_file() -> None:
 
     world.turn = noted  # type: ignore[method-assign]
     world.seed(*web)
+    world.run()
+    world.desired.change(scope_deny=("/repo/",), max_pages=100)
     world.run()
     sampled = {key[:1] for entries in SAMPLES.values() for key, _ in entries}
     assert written == sampled == READ.keys()

@@ -11,6 +11,7 @@ import msgspec
 import xxhash
 
 from headrace_frontier import breaker
+from headrace_frontier.aside import Aside
 from headrace_frontier.budget import Budget
 from headrace_frontier.caps import Caps, Room
 from headrace_frontier.due import DueIndex
@@ -57,10 +58,17 @@ class Visit:
 
 class Release:
     def __init__(
-        self, ledger: Ledger, origins: Origins, due: DueIndex, budget: Budget, caps: Caps, tuning: Tuning
+        self,
+        ledger: Ledger,
+        origins: Origins,
+        due: DueIndex,
+        budget: Budget,
+        caps: Caps,
+        aside: Aside,
+        tuning: Tuning,
     ) -> None:
         self._ledger, self._origins, self._due, self._budget, self._tuning = ledger, origins, due, budget, tuning
-        self._caps = caps
+        self._caps, self._aside = caps, aside
 
     def run(self, turn: Turn, *, going: bool) -> None:
         """`going`: the crawl is running and what comes after is keeping up."""
@@ -221,6 +229,7 @@ class Release:
     ) -> Fate:
         verdict = turn.policy.judge(item.url, item.depth, item.hop, self._tuning.max_hops)
         if not verdict.allowed:  # it was let in under an older policy
+            self._aside.keep(turn.unit, item)
             return self._refuse(turn, host, place, item, verdict.reason)
         if not self._origins.allows(turn.unit, origin, record, item.url):
             self._ledger.counters.robots_denials += 1
