@@ -3,6 +3,7 @@
 r | origin  →  OriginRecord
 """
 
+import random
 from collections import OrderedDict
 from collections.abc import Iterable
 from enum import Enum, auto
@@ -20,6 +21,8 @@ from headrace_schemas.messages import Deferred, Failed, Fetched, Outcome, Redire
 from headrace_schemas.settings import RobotsSettings
 
 ORIGIN = b"r"
+_NO_SERVER = frozenset({"dns", "tls"})
+_JITTER = 1.2
 _encode = msgspec.msgpack.Encoder().encode
 
 
@@ -130,8 +133,7 @@ class Origins:
         """`delay`: seconds between two requests to its host, as far as was known when it was asked."""
         record = _judged(self.get(unit, origin), outcome, self._settings.ttl, now, run)
         if record is None:
-            asked = outcome.retry_after if isinstance(outcome, Failed) else 0.0
-            record = self._failed(self.get(unit, origin), now, run, seed, asked)
+            record = self._failed(self.get(unit, origin), outcome, now, run, seed)
         elif isinstance(outcome, Deferred):
             retry_at = max(self._backoff.until(record.retry_at, now), now + self._tuning.deferred_wait)
             record = msgspec.structs.replace(record, retry_at=retry_at)
@@ -142,7 +144,7 @@ class Origins:
         unit.put(origin_key(origin), _encode(record))
         self._records[origin] = record
 
-    def _failed(self, record: OriginRecord, now: float, run: int, seed: int, asked: float) -> OriginRecord:
+    def _failed(self, record: OriginRecord, outcome: Outcome, now: float, run: int, seed: int) -> OriginRecord:
         """5xx, 429 or no answer: nothing may be asked for, except by a good copy that is not too old."""
         kept_until = record.fetched_at + self._tuning.robots_keep
         if record.fetched_at and now < kept_until:
@@ -151,7 +153,16 @@ class Origins:
         tries = record.tries + 1
         if tries >= self._tuning.robots_tries:
             return OriginRecord(given_up=run)
-        return OriginRecord(tries=tries, retry_at=now + self._backoff.wait(tries, seed, asked))
+        return OriginRecord(tries=tries, retry_at=now + self._wait(tries, outcome, seed))
+
+    def _wait(self, tries: int, outcome: Outcome, seed: int) -> float:
+        """All pages of an origin hang on this one file, so a server has the time to be restarted. That is not what
+        ails one whose name is unknown, or whose certificate is not right."""
+        asked = outcome.retry_after if isinstance(outcome, Failed) else 0.0
+        if isinstance(outcome, Failed) and outcome.reason in _NO_SERVER:
+            return self._backoff.wait(tries, seed, asked)
+        patient = self._settings.retry * 2.0 ** (tries - 1) * random.Random(seed).uniform(1.0, _JITTER)
+        return max(patient, self._backoff.honoured(asked))
 
     def _forget(self, origin: str) -> None:
         if self._rules.pop(origin, None) is not None:
