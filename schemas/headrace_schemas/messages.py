@@ -186,6 +186,16 @@ class Failed(Struct, frozen=True, gc=False, array_like=True, tag="failed"):
     """For people: one line, bounded."""
     size: int = 0
 
+    @property
+    def is_fault(self) -> bool:
+        """Whether it says something about the host rather than about the URL."""
+        return self.reason in HOST_FAULTS or self.status >= 500
+
+    @property
+    def is_refusal(self) -> bool:
+        """Whether the host may be telling us to go away."""
+        return self.status in (403, 429)
+
 
 class Refused(Struct, frozen=True, gc=False, array_like=True, tag="refused"):
     """Never requested: the address is not allowed."""
@@ -232,6 +242,9 @@ FAILURES = {
     "poison": "the task could not be read",
     "crashed": "fetching it raised an unexpected error",
 }
+
+
+HOST_FAULTS = frozenset({"connect", "dns", "tls", "timeout", "protocol"})
 
 
 class Phases(Struct, frozen=True, gc=False, array_like=True):

@@ -134,6 +134,8 @@ class RobotsSettings(_Section, frozen=True):
     """Seconds a robots.txt is believed; two delays of its host and a minute at the least."""
     max_delay: Seconds = 300.0
     """Longest Crawl-delay that is honoured, in seconds."""
+    retry: Seconds = 4.0
+    """Seconds before a robots.txt that a server did not give is asked for again, then twice as long; with jitter."""
 
 
 class StreamSettings(_Section, frozen=True):

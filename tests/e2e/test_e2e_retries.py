@@ -125,8 +125,11 @@ def test_a_robots_txt_that_cannot_be_had_closes_its_host_after_three_tries(tmp_p
 
         web.serve("/robots.txt", robots)
         crawler = Crawler(tmp_path)
-        assert crawler.crawl([web.url(A)], "--delay", "0.05", "--set", "retry.base=0.05") == 0, crawler.tail()
+        assert crawler.crawl([web.url(A)], "--delay", "0.05", "--set", "robots.retry=0.5") == 0, crawler.tail()
         assert [seen.target for seen in web.requests(B)] == ["/robots.txt"] * 3
+        first, second = gaps(web.requests(B))
+        assert first >= 0.5
+        assert second >= 1.0
         assert reasons(crawler)[web.url(B, "/1")] == "robots_unavailable"
 
 

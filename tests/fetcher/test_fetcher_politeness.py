@@ -127,6 +127,25 @@ async def test_a_rest_asked_for_is_kept_by_the_tasks_that_were_there_and_those_t
     assert later.at - first.at >= 2.0 * SLACK
 
 
+@pytest.mark.parametrize("bad", ["/broken", "/hangup", "/forbidden"])
+async def test_a_host_that_fails_twice_in_a_row_is_for_the_frontier_to_judge(
+    server: Hostile, tmp_path: Path, bad: str
+) -> None:
+    """Or what was released to it would go on all through the cool-down of its breaker."""
+    server.routes["/forbidden"] = answer("403 Forbidden", b"")
+    async with served(tmp_path) as fetcher:
+        paths = (bad, "/", bad, "/missing", bad, bad, "/", "/", bad)
+        await fetcher.send(*(task(server.url(path), fetch_id=n) for n, path in enumerate(paths)))
+        await fetcher.answered(9)
+        assert {seen.target for seen in server.log[-1:]} == {bad}
+        kinds = [type(fetcher.outcomes[n]) for n in range(9)]
+        assert kinds == [Failed, Fetched, Failed, Failed, Failed, Failed, Deferred, Deferred, Deferred]
+        assert all(fetcher.outcomes[n].not_before <= time.time() for n in (6, 7, 8))
+        await fetcher.send(task(server.url("/"), fetch_id=10))
+        await fetcher.answered(10)
+        assert isinstance(fetcher.outcomes[10], Fetched)
+
+
 async def test_a_rest_longer_than_any_that_is_honoured_is_cut_and_a_page_that_is_broken_asks_for_none(
     server: Hostile, tmp_path: Path
 ) -> None:

@@ -36,7 +36,7 @@ def tasks(server: Hostile, hosts: int, each: int, delay: float, path: str = "/")
 
 
 async def test_each_task_is_answered_once_with_what_became_of_it(server: Hostile, tmp_path: Path) -> None:
-    paths = ["/", "/missing", "/moved", "/png", "/garbage", "/broken"]
+    paths = ["/", "/missing", "/moved", "/garbage", "/png", "/broken"]
     async with served(tmp_path) as fetcher:
         work = [task(server.url(path), fetch_id=n, depth=4, hop=1, run=3) for n, path in enumerate(paths)]
         work.append(task(server.url("/robots.txt"), fetch_id=6, kind="robots"))

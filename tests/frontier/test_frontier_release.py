@@ -4,7 +4,7 @@ import pytest
 
 from headrace_frontier.hosts import Host
 from headrace_frontier.tuning import Tuning
-from headrace_schemas.messages import Deferred, Robots
+from headrace_schemas.messages import Deferred, Outcome, Robots
 from headrace_schemas.settings import RobotsSettings
 from headrace_schemas.urls import host_of, origin_of
 from tests.frontier.world import Page, World, failing, link, page
@@ -152,6 +152,31 @@ def test_a_robots_txt_that_comes_at_the_third_try_counts() -> None:
     world.seed(f"{A}/")
     world.run()
     assert world.totals()["fetched"] == 1
+
+
+@pytest.mark.parametrize("answer", [failing(503), failing(0, "connect"), failing(0, "timeout"), Robots(429)])
+def test_a_server_that_is_restarted_for_a_minute_loses_no_page_by_its_robots_txt(answer: Outcome) -> None:
+    world = World({f"{A}/robots.txt": Page((answer,)), f"{A}/": page()})
+    world.seed(f"{A}/")
+    began = world.clock.now()
+    while world.clock.now() < began + 60.0:
+        world.settle_down()
+        world.answer()
+        world.clock.advance(1.0)
+    assert world.totals()["queued"] == 1
+    world.web[f"{A}/robots.txt"] = Page((Robots(200),))
+    world.run()
+    assert world.totals()["fetched"] == 1
+
+
+@pytest.mark.parametrize("reason", ["dns", "tls"])
+def test_an_origin_without_a_server_is_given_up_as_soon_as_ever(reason: str) -> None:
+    world = World({f"{A}/robots.txt": Page((failing(0, reason),))})
+    world.seed(f"{A}/")
+    began = world.clock.now()
+    world.run()
+    assert world.reasons("failed_by") == {"robots_unavailable": 1}
+    assert world.clock.now() - began < 10.0
 
 
 def test_a_large_queue_is_given_up_in_bounded_batches() -> None:

@@ -23,7 +23,9 @@ from headrace_schemas.messages import Control, Deferred, Failed, FetchedPage, Fe
 
 log = get_logger("fetcher")
 
-_OF_THE_HOST = frozenset({429, 503})  # with Retry-After (RFC 6585 section 4, RFC 9110 section 10.2.3)
+_MAY_ASK_FOR_REST = frozenset({429, 503})  # with Retry-After (RFC 6585 section 4, RFC 9110 section 10.2.3)
+_IN_DOUBT = 2
+"""Failures in a row: one bad page among good ones costs its neighbours nothing."""
 
 Attempt = Callable[[FetchTask, Trip, Hold], Awaitable[Answer]]
 Unknown = Callable[[str], Awaitable[object] | None]
@@ -207,14 +209,22 @@ class Dispatcher:
             customer.answered(job.item, _crashed(job, error), waited, latency)
 
     def _heed(self, host: str, outcome: Outcome) -> None:
-        """A host that asks for a rest gets it from the tasks that were released before it asked, too: those go back to
-        the frontier, which knows of nothing to be done here meanwhile."""
-        if not isinstance(outcome, Failed) or outcome.status not in _OF_THE_HOST or outcome.retry_after <= 0.0:
+        """A host that asks for a rest, or fails twice in a row, gets it from the tasks that were released before, too:
+        those go back to the frontier, which decides when the host is asked again, if at all."""
+        if isinstance(outcome, Deferred | Refused):
+            return  # nothing was asked
+        failed = isinstance(outcome, Failed) and (outcome.is_fault or outcome.is_refusal)
+        often = self.schedule.failed(host, failed) >= _IN_DOUBT
+        rest = self._rest_wanted(outcome)
+        if not often and not rest:
             return
-        rest = min(outcome.retry_after, self._longest_rest)
-        until = self._clock.monotonic() + rest
-        for job in self.schedule.hold(host, until, lambda job: job.item.way is None):
+        for job in self.schedule.hold(host, self._clock.monotonic() + rest, lambda job: job.item.way is None):
             self._put_off(job, self._clock.now() + rest, "wait")
+
+    def _rest_wanted(self, outcome: Outcome) -> float:
+        if not isinstance(outcome, Failed) or outcome.status not in _MAY_ASK_FOR_REST:
+            return 0.0
+        return max(0.0, min(outcome.retry_after, self._longest_rest))
 
     async def _next_turn(self, errand: Errand, way: Way, url: str) -> None:
         """Returns when the attempt may go on to `url`: it is a request of that host like any other, but goes before

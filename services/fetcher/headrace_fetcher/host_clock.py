@@ -34,7 +34,7 @@ class HostClock(Generic[T]):
     """Changed by the schedule only. Thousands are remembered at a time, so an idle one is small."""
 
     __slots__ = (
-        *("begun", "delay", "floor", "last", "name", "pledged"),
+        *("begun", "delay", "faults", "floor", "last", "name", "pledged"),
         *("queue", "quickest", "rests", "slowest", "under_way", "wake"),
     )
 
@@ -60,6 +60,8 @@ class HostClock(Generic[T]):
         """No start before this: one delay after the lane's opening, or the end of a rest that the host asked for."""
         self.wake = 0.0
         """Time of the heap entry for its next turn; others of this host are leftovers."""
+        self.faults = 0
+        """Attempts in a row that failed, as far as that is the host's fault."""
         self.rests = NEVER
         """Time of the heap entry to forget it by: one at the most, or a busy host would leave thousands there."""
 

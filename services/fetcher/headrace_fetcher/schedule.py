@@ -156,6 +156,12 @@ class Schedule(Generic[T]):
                 self._place(host, now)
             yield job, max(now, host.ready(job.delay))
 
+    def failed(self, name: str, failed: bool) -> int:
+        """An attempt at that host has ended; → how many in a row have failed."""
+        host = self._hosts[name]
+        host.faults = host.faults + 1 if failed else 0
+        return host.faults
+
     def hold(self, name: str, until: float, leaves: Callable[[Job[T]], bool]) -> list[Job[T]]:
         """No request of that host starts before `until`; → what waits for it and `leaves`, removed."""
         host = self._hosts[name]

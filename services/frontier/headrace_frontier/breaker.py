@@ -13,19 +13,8 @@ from headrace_schemas.messages import Failed
 from headrace_schemas.settings import BreakerSettings
 
 _UNREACHABLE = frozenset({"connect", "dns", "tls"})
-_FAULTS = _UNREACHABLE | {"timeout", "protocol"}
-_FORBIDDEN, _TOO_MANY = 403, 429
+_TOO_MANY = 429
 _JITTER = 1.2  # a cool-down is at most this much longer than it says: hosts of one provider must not wake together
-
-
-def is_fault(failed: Failed) -> bool:
-    """Whether it says something about the host rather than about the URL."""
-    return failed.reason in _FAULTS or failed.status >= 500
-
-
-def is_refusal(failed: Failed) -> bool:
-    """Whether the host may be telling us to go away."""
-    return failed.status in (_FORBIDDEN, _TOO_MANY)
 
 
 def is_news(failed: Failed, attempt: int) -> bool:
@@ -63,7 +52,7 @@ class Breaker:
         """What was released before the breaker opened says nothing new. `seed` makes the jitter reproducible."""
         if released_at < host.cooldown_until or host.given_up == run:
             return
-        if is_refusal(failed):
+        if failed.is_refusal:
             host.refusals += 1
         else:
             host.failures += 1

@@ -4,6 +4,7 @@ r | origin  →  OriginRecord
 R | origin  →  Rulebook, where there are rules for us: most origins are looked at without them
 """
 
+import random
 from collections import OrderedDict
 from collections.abc import Iterable
 from enum import Enum, auto
@@ -22,6 +23,8 @@ from headrace_schemas.messages import Deferred, Failed, Fetched, Outcome, Redire
 from headrace_schemas.settings import RobotsSettings
 
 ORIGIN, RULES = b"r", b"R"
+_NO_SERVER = frozenset({"dns", "tls"})
+_JITTER = 1.2
 _encode = msgspec.msgpack.Encoder().encode
 
 
@@ -177,8 +180,7 @@ class Origins:
     def _without_text(self, known: OriginRecord, outcome: Outcome, now: float, run: int, seed: int) -> OriginRecord:
         record = _judged(known, outcome, self._settings.ttl, now, run)
         if record is None:
-            asked = outcome.retry_after if isinstance(outcome, Failed) else 0.0
-            return self._failed(known, now, run, seed, asked)
+            return self._failed(known, outcome, now, run, seed)
         if isinstance(outcome, Deferred):
             retry_at = max(self._backoff.until(record.retry_at, now), now + self._tuning.deferred_wait)
             return msgspec.structs.replace(record, retry_at=retry_at)
@@ -219,7 +221,7 @@ class Origins:
         # What another was told is not for us: it is asked for again.
         return msgspec.structs.replace(record, status=0, fetched_at=0.0, valid_until=0.0, delay=0.0, delay_rule="")
 
-    def _failed(self, record: OriginRecord, now: float, run: int, seed: int, asked: float) -> OriginRecord:
+    def _failed(self, record: OriginRecord, outcome: Outcome, now: float, run: int, seed: int) -> OriginRecord:
         """5xx, 429 or no answer: nothing may be asked for, except by a good copy that is not too old."""
         kept_until = record.fetched_at + self._tuning.robots_keep
         if record.fetched_at and now < kept_until:
@@ -228,7 +230,16 @@ class Origins:
         tries = record.tries + 1
         if tries >= self._tuning.robots_tries:
             return OriginRecord(given_up=run)
-        return OriginRecord(tries=tries, retry_at=now + self._backoff.wait(tries, seed, asked))
+        return OriginRecord(tries=tries, retry_at=now + self._wait(tries, outcome, seed))
+
+    def _wait(self, tries: int, outcome: Outcome, seed: int) -> float:
+        """All pages of an origin hang on this one file, so a server that stumbles has some time. That is not what
+        ails one whose name is unknown, or whose certificate is not right."""
+        asked = outcome.retry_after if isinstance(outcome, Failed) else 0.0
+        if isinstance(outcome, Failed) and outcome.reason in _NO_SERVER:
+            return self._backoff.wait(tries, seed, asked)
+        patient = self._settings.retry * 2.0 ** (tries - 1) * random.Random(seed).uniform(1.0, _JITTER)
+        return max(patient, self._backoff.honoured(asked))
 
     def _forget(self, origin: str) -> None:
         """Its rules."""

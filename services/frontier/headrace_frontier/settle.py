@@ -5,7 +5,7 @@ from typing import assert_never
 
 import msgspec
 
-from headrace_frontier.breaker import Breaker, answered, is_fault, is_news, is_refusal
+from headrace_frontier.breaker import Breaker, answered, is_news
 from headrace_frontier.budget import Budget
 from headrace_frontier.caps import Caps
 from headrace_frontier.hosts import Host
@@ -82,7 +82,7 @@ class Settle:
                 self._answered(lease, host, result, turn)
                 self._redirected(lease, host, outcome, turn)
             case Failed():
-                if is_fault(outcome) or is_refusal(outcome):
+                if outcome.is_fault or outcome.is_refusal:
                     self._fault(lease, host, outcome, turn)
                 elif outcome.status:
                     self._answered(lease, host, result, turn)
