@@ -6,9 +6,21 @@ alone is sure to end and to give back what the others wait for, so the bound may
 """
 
 import asyncio
+import ctypes
 from types import TracebackType
 
 from headrace_fetcher.faults import BodyTooLarge
+
+LARGE = 256 * 1024  # bytes of a block that goes back to the system when it is freed
+
+
+def return_large_blocks() -> None:
+    """For the process. glibc takes the largest block ever freed, up to 32 MB, for the size of those it keeps: after a
+    few large bodies all others came from a heap that was never given back, at twice the bound."""
+    try:
+        ctypes.CDLL(None).mallopt(-3, LARGE)  # M_MMAP_THRESHOLD
+    except (AttributeError, OSError, TypeError):
+        return  # another libc, with ways of its own
 
 
 class Memory:

@@ -11,7 +11,7 @@ from headrace_fetcher.fetch import PageFetcher
 from headrace_fetcher.headers import user_agent
 from headrace_fetcher.httptools_transport import HttptoolsTransport
 from headrace_fetcher.httpx_transport import PerHostTransport
-from headrace_fetcher.memory import Memory
+from headrace_fetcher.memory import Memory, return_large_blocks
 from headrace_fetcher.meters import Meters
 from headrace_fetcher.packing import Packer
 from headrace_fetcher.pyreqwest_transport import PyreqwestTransport
@@ -46,6 +46,7 @@ def build(settings: Settings, parts: Parts) -> Service:
     transport = _transport(settings, resolver, clock)
     packer = Packer(fetch.zstd_level)
     client = Client(transport, user_agent(fetch.agent, release(), settings.contact), clock)
+    return_large_blocks()
     memory = Memory(fetch.max_memory)
     pages = PageFetcher(
         client,
