@@ -14,6 +14,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from headrace_runtime import malloc
 from headrace_schemas.messages import Deferred, FetchTask
 from tests.fetcher.rig import task
 from tests.fetcher.served import Served, loopback, served
@@ -21,6 +22,7 @@ from tests.fetcher.served import Served, loopback, served
 
 async def storm(folder: Path, fetch: dict[str, Any], during: list[str], after: list[str]) -> dict[str, Any]:
     urls = during + after
+    malloc.give_back()  # as every process of ours does
     async with served(folder, settings=loopback(**fetch, limits={"concurrency": 128})) as fetcher:
         tasks = [task(url, fetch_id=number) for number, url in enumerate(urls)]
         await answered(fetcher, tasks[: len(during)])

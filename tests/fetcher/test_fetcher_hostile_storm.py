@@ -1,6 +1,7 @@
 """All hostile servers at once, plain and TLS, beside good ones: nothing is lost, and little memory is taken."""
 
 import asyncio
+import gzip
 import json
 import os
 import shutil
@@ -84,6 +85,30 @@ async def test_decoders_with_large_windows_cost_little_memory_under_the_caps_tha
     assert found["peak_kb"] < PEAK
 
 
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="reads its memory where Linux shows it")
+async def test_large_bodies_that_never_end_cost_little_memory_under_the_caps_that_are_set_by_default(
+    tmp_path: Path,
+) -> None:
+    some = os.urandom(9_900_000)
+    bodies = {
+        "identity": some,
+        "gzip": gzip.compress(some, 1),
+        "br": brotli.compress(some, lgwin=24, quality=1),
+        "zstd": zstandard.compress(some),
+    }
+    async with hostile_server() as server:
+        urls = []
+        for number, host in enumerate(HOSTS[:160]):
+            encoding, silent = list(bodies)[number % 4], number % 8 < 4
+            path = f"/{encoding}/{'silent' if silent else 'gone'}"
+            server.routes[path] = (_silent_at_last if silent else _gone_at_last)(encoding, bodies[encoding])
+            urls.append(server.url(path, host))
+        found = await _storm(tmp_path, {"total_timeout": 8.0, "read_timeout": 4.0}, [urls, []])
+    assert found["results"] == len(urls)
+    assert not found["pages"]
+    assert found["peak_kb"] < PEAK
+
+
 async def _storm(folder: Path, fetch: dict[str, Any], parts: list[list[str]], **environment: str) -> dict[str, Any]:
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "tests.fetcher.storm", str(folder), json.dumps(fetch)),
@@ -101,10 +126,21 @@ def _sent(encoding: str, body: bytes) -> Reply:
     return html(f"Content-Encoding: {encoding}", body=body)
 
 
-def _silent_at_last(encoding: str, body: bytes) -> Reply:
+def _gone_at_last(encoding: str, body: bytes) -> Reply:
     async def reply(writer: asyncio.StreamWriter, seen: Seen) -> None:
-        head = f"HTTP/1.1 200 OK\r\nContent-Encoding: {encoding}\r\nContent-Length: {len(body)}\r\n\r\n"
-        writer.write(head.encode() + body[:-2])
+        kind = f"Content-Type: text/html\r\nContent-Encoding: {encoding}\r\nContent-Length: {len(body)}"
+        writer.write(f"HTTP/1.1 200 OK\r\n{kind}\r\n\r\n".encode())
+        writer.write(body[:-2])
+        await writer.drain()
+
+    return reply
+
+
+def _silent_at_last(encoding: str, body: bytes) -> Reply:
+    gone = _gone_at_last(encoding, body)
+
+    async def reply(writer: asyncio.StreamWriter, seen: Seen) -> None:
+        await gone(writer, seen)
         await asyncio.sleep(30)
 
     return reply

@@ -17,7 +17,8 @@ from headrace_runtime.clock import Clock
 HEAD = 64 * 1024  # bytes of a head; of whatever else is not body between two pieces of it (chunk extensions, trailers)
 FIELDS = 256  # headers of an answer
 INTERIM = 8  # 1xx answers before the answer
-BUFFER = 256 * 1024  # bytes of body held for a reader that is busy, about
+RECEIVE = 128 * 1024  # bytes taken from a socket at once, of all connections into the same place
+BUFFER = 64 * 1024  # bytes of body held for a reader that is busy, and what was taken at once on top
 
 _LENIENT = {
     "lenient_headers": True,
@@ -96,12 +97,17 @@ class Exchange:
             self._waiter = None
 
 
-class Connection(asyncio.Protocol):
+class Connection(asyncio.BufferedProtocol):
     def __init__(
-        self, clock: Clock, free: Callable[["Connection"], None], lost: Callable[["Connection"], None]
+        self,
+        clock: Clock,
+        buffer: memoryview,
+        free: Callable[["Connection"], None],
+        lost: Callable[["Connection"], None],
     ) -> None:
-        """`free`: called when it can carry the next request; `lost`: once, when it is gone."""
-        self._clock, self._free, self._lost = clock, free, lost
+        """`buffer`: where what comes is put; others may use it, too, as it is read at once. `free`: called when it can
+        carry the next request; `lost`: once, when it is gone."""
+        self._clock, self._buffer, self._free, self._lost = clock, buffer, free, lost
         self._loop = asyncio.get_running_loop()
         self._parser = self._new_parser()
         self._transport: Any = None
@@ -162,13 +168,16 @@ class Connection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = transport
 
-    def data_received(self, data: bytes) -> None:
-        exchange = self._exchange
+    def get_buffer(self, sizehint: int) -> memoryview:
+        return self._buffer
+
+    def buffer_updated(self, nbytes: int) -> None:
+        data, exchange = self._buffer[:nbytes], self._exchange
         if exchange is None:  # idle, and says what nobody asked for
             self._transport.abort()
             return
         self._heard, self.heard_at = True, self._clock.monotonic()
-        self._fed += len(data)
+        self._fed += nbytes
         try:
             self._feed(data)
         except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
@@ -180,13 +189,13 @@ class Connection(asyncio.Protocol):
             exchange.fail(TransportFault("headers", f"more than {HEAD} bytes of {what}", retriable=False))
         if exchange.complete or exchange.error is not None:
             self._done(exchange)
-        elif exchange.held > BUFFER and not self._paused:
+        elif exchange.held > BUFFER and not self._paused and not exchange.waiting:
             self._paused = True
             self._transport.pause_reading()
         if exchange.status:
             exchange.wake()
 
-    def _feed(self, data: bytes) -> None:
+    def _feed(self, data: memoryview) -> None:
         if self._head:
             self._seen += data
         if self._torn is None:

@@ -14,7 +14,7 @@ from functools import partial
 import aiohappyeyeballs
 import httpx
 
-from headrace_fetcher.connection import Connection, Exchange
+from headrace_fetcher.connection import RECEIVE, Connection, Exchange
 from headrace_fetcher.faults import TransportFault
 from headrace_fetcher.resolver import Resolver
 from headrace_fetcher.transport import KEEP_ALIVE, Kept, host_of, port_of
@@ -65,6 +65,7 @@ class HttptoolsTransport(httpx.AsyncBaseTransport):
         self._kept = Kept(clock, idle)
         self._origins: dict[str, _Origin] = {}
         self._open: set[Connection] = set()
+        self._buffer = memoryview(bytearray(RECEIVE))
         self._timer: asyncio.TimerHandle | None = None
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
@@ -129,7 +130,7 @@ class HttptoolsTransport(httpx.AsyncBaseTransport):
 
     async def _made(self, name: str, origin: _Origin, addresses: tuple[str, ...]) -> Connection:
         loop = asyncio.get_running_loop()
-        made = partial(Connection, self._clock, origin.idle.append, partial(self._lost, name, origin))
+        made = partial(Connection, self._clock, self._buffer, origin.idle.append, partial(self._lost, name, origin))
         tls, name_on_it = (self._ssl, origin.host.rstrip(".")) if origin.tls else (None, None)
         if len(addresses) == 1:
             _, connection = await loop.create_connection(
