@@ -15,7 +15,7 @@ from headrace_frontier.rules import WILD_BYTES, WILD_RULES
 
 SITE = "http://a.test"
 PIECES = (
-    *("/", "a", "b", "ab", "aa", "*", "$", "?", "=", "&", "-", "~", "%", ".", "+", ";", "//", "index.html"),
+    *("/", "a", "b", "ab", "aa", "*", "$", "?", "=", "&", "-", "~", "%-", ".", "+", ";", "//", "index.html"),
     *("/index.html", "%2F", "%2f", "%41", "%7e", "%3D", "%3d", "%2A", "%24", "%25", "é", "%C3%A9", "%c3%a9", "ツ"),
 )
 pieces = st.lists(st.sampled_from(PIECES), max_size=7).map("".join)
@@ -50,6 +50,8 @@ def _filled(line: str) -> bytes:
         _filled("User-agent: a{0}\nAllow: /{0}\n"),
         _filled("Sitemap: http://a.test/{}\n"),
         b"User-agent: *\nDisallow: /" + b"%41" * 160_000 + b"\n",
+        b"User-agent: *\nDisallow: /" + b"*" * (LIMIT - 100) + b"a\n",
+        b"User-agent: *\nDisallow: /" + b"*" * (LIMIT - 100) + b"\n",
         b"\n" * (LIMIT - 1),
         b" " * (LIMIT - 1),
         "\ufeff".encode() * (LIMIT // 3 - 1),

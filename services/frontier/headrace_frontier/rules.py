@@ -25,7 +25,6 @@ _EVEN = re.compile(r"[A-Za-z0-9_.~/=*-]+").fullmatch
 _EVEN_URL = re.compile(r"https?://[^/?#]*(/[A-Za-z0-9_.~/=-]*)").fullmatch
 _AUTHORITY = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^/?#]*")
 _BARE = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.~=-")
-_STARS_AT_THE_END = re.compile(r"\*+\$?$")
 _COLUMNS = 6  # of the table: start, end of the prefix, end, line and field, next shorter prefix, who decides
 
 
@@ -138,7 +137,8 @@ def compiled(rules: Iterable[Rule]) -> Rulebook:
     for rule in rules:
         for pattern in _patterns(rule):
             fact = rule.line << 1 | (rule.field == ALLOW)
-            prefix = _STARS_AT_THE_END.sub("", pattern) if "*" in pattern else pattern
+            bare = pattern.removesuffix("$")
+            prefix = bare.rstrip("*") if bare.endswith("*") else pattern  # what ends with a star ends anywhere
             if "*" in prefix:
                 length += len(pattern) if pattern not in wild else 0
                 wild[pattern] = _first(wild.get(pattern), fact)
@@ -186,17 +186,18 @@ def _table(rows: list[tuple[str, tuple[str, int]]]) -> "array[int]":
 
 def _patterns(rule: Rule) -> Iterator[str]:
     value = rule.value
-    if "$" in value:  # may be meant as it stands, too
-        yield from _patterns(rule._replace(value=value.replace("$", "%24")))
+    if value.startswith(("http://", "https://")):
+        value = f"/{value}"
+    if not value.startswith(("/", "*")):  # no path begins so
+        return
     if _EVEN(value):
         pattern = value
     else:
-        if value.startswith(("http://", "https://")):
-            value = f"/{value}"
-        end = "$" if value.endswith("$") else ""
-        pattern = _octets(value.removesuffix("$").encode("utf-8", "surrogateescape")) + end
-    if not pattern:
-        return
+        bare = value.removesuffix("$")
+        pattern = _octets(bare.encode("utf-8", "surrogateescape"))
+        if bare is not value:  # it may be meant as it stands, too
+            yield f"{pattern}%24"
+            pattern = f"{pattern}$"
     yield pattern
     if rule.field == ALLOW and pattern.endswith(f"/{_INDEX}"):
         yield pattern.removesuffix(_INDEX) + "$"
