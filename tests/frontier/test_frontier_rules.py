@@ -96,6 +96,16 @@ def test_stars_at_the_end_are_not_counted() -> None:
     assert ours.allows(f"{SITE}/a")
 
 
+def test_a_rule_longer_than_any_url_does_no_harm() -> None:
+    long, most = "a" * 7_000, "a" * 2_000
+    text = f"User-agent: *\nDisallow: /{long}\nDisallow: /{long}*x\nDisallow: /{most}\nAllow: /b{'*' * 300_000}\n"
+    ours = RobotsRules.parse(text.encode(), "headrace")
+    assert len(ours.book.text) < 400_000
+    assert not ours.book.wild
+    assert ours.judge(f"{SITE}/{most}").rule == f"Disallow: /{'a' * 199}… (line 4)"
+    assert ours.judge(f"{SITE}/b").rule == f"Allow: /b{'*' * 198}… (line 5)"
+
+
 def test_the_rule_that_decides_is_named_among_many() -> None:
     lines = [f"Disallow: /{number}/\nAllow: /{number}/*/ok$\n" for number in range(500)]
     ours = RobotsRules.parse(("User-agent: *\n" + "".join(lines)).encode(), "headrace")

@@ -13,6 +13,8 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
+from headrace_schemas.urls import MAX_URL
+
 WILD_RULES = 1_000
 WILD_BYTES = 32 * 1024
 """So many rules with a `*` inside, and so long together, are tried. A file with more allows nothing: what the others
@@ -24,6 +26,8 @@ _ODD = re.compile(rb"%[0-9A-Fa-f]{2}|[^A-Za-z0-9_.~/=%*-]")
 _EVEN = re.compile(r"[A-Za-z0-9_.~/=*-]+").fullmatch
 _EVEN_URL = re.compile(r"https?://[^/?#]*(/[A-Za-z0-9_.~/=-]*)").fullmatch
 _AUTHORITY = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^/?#]*")
+_LONGEST = 3 * MAX_URL  # of a path, if each octet of it is escaped
+_SHOWN = 200  # characters of a rule
 _BARE = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.~=-")
 _COLUMNS = 6  # of the table: start, end of the prefix, end, line and field, next shorter prefix, who decides
 
@@ -88,7 +92,8 @@ class Judge:
         pattern, fact = self._before(_rank(pattern, fact), path) or (pattern, fact)
         if not fact:
             return RobotsVerdict(True, "no rule matches")
-        return RobotsVerdict(bool(fact & 1), f"{ALLOW if fact & 1 else DISALLOW}: {pattern} (line {fact >> 1})")
+        shown = pattern if len(pattern) <= _SHOWN else pattern[:_SHOWN] + "…"
+        return RobotsVerdict(bool(fact & 1), f"{ALLOW if fact & 1 else DISALLOW}: {shown} (line {fact >> 1})")
 
     def _before(self, rank: int, path: str) -> tuple[str, int] | None:
         """The rule with a `*` inside that decides instead of one of `rank`. A star takes as little as it can, and what
@@ -117,7 +122,8 @@ class Judge:
             return "", 0
         before = self._prefix(at)
         # What both begin with: a prefix of the query that is in the table is one of the row before it, too.
-        common = bisect_left(range(1, len(before) + 1), True, key=lambda size: not query.startswith(before[:size]))
+        sizes = range(1, min(len(before), len(query)) + 1)
+        common = bisect_left(sizes, True, key=lambda size: not query.startswith(before[:size]))
         while table[at * _COLUMNS + 1] - table[at * _COLUMNS] > common:
             at = table[at * _COLUMNS + 4]
             if at < 0:
@@ -139,6 +145,8 @@ def compiled(rules: Iterable[Rule]) -> Rulebook:
             fact = rule.line << 1 | (rule.field == ALLOW)
             bare = pattern.removesuffix("$")
             prefix = bare.rstrip("*") if bare.endswith("*") else pattern  # what ends with a star ends anywhere
+            if len(prefix) - prefix.count("*") > _LONGEST:
+                continue  # no path matches
             if "*" in prefix:
                 length += len(pattern) if pattern not in wild else 0
                 wild[pattern] = _first(wild.get(pattern), fact)
