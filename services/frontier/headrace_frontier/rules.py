@@ -203,7 +203,7 @@ def _patterns(rule: Rule) -> Iterator[str]:
     else:
         bare = value.removesuffix("$")
         pattern = _octets(bare.encode("utf-8", "surrogateescape"))
-        if bare is not value:  # it may be meant as it stands, too
+        if bare != value:  # it may be meant as it stands, too
             yield f"{pattern}%24"
             pattern = f"{pattern}$"
     yield pattern
