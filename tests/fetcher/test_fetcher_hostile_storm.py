@@ -37,8 +37,8 @@ async def test_a_storm_of_hostile_servers_costs_no_good_page_and_little_memory(c
             tmp_path,
             {
                 "client": client,
-                "total_timeout": 10.0,
-                "read_timeout": 5.0,
+                "total_timeout": 7.0,
+                "read_timeout": 4.0,
                 "max_bytes": 1_000_000,
                 "min_rate": 0,  # or on a busy machine a drip would meet that before its deadline
             },

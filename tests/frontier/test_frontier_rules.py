@@ -15,7 +15,7 @@ from headrace_frontier.rules import WILD_BYTES, WILD_RULES
 
 SITE = "http://a.test"
 PIECES = (
-    *("/", "a", "b", "ab", "aa", "*", "$", "?", "=", "&", "-", "~", "%", ".", "+", ";", "//", "index.html"),
+    *("/", "a", "b", "ab", "aa", "*", "$", "?", "=", "&", "-", "~", "%-", ".", "+", ";", "//", "index.html"),
     *("/index.html", "%2F", "%2f", "%41", "%7e", "%3D", "%3d", "%2A", "%24", "%25", "é", "%C3%A9", "%c3%a9", "ツ"),
 )
 pieces = st.lists(st.sampled_from(PIECES), max_size=7).map("".join)
@@ -50,6 +50,8 @@ def _filled(line: str) -> bytes:
         _filled("User-agent: a{0}\nAllow: /{0}\n"),
         _filled("Sitemap: http://a.test/{}\n"),
         b"User-agent: *\nDisallow: /" + b"%41" * 160_000 + b"\n",
+        b"User-agent: *\nDisallow: /" + b"*" * (LIMIT - 100) + b"a\n",
+        b"User-agent: *\nDisallow: /" + b"*" * (LIMIT - 100) + b"\n",
         b"\n" * (LIMIT - 1),
         b" " * (LIMIT - 1),
         "\ufeff".encode() * (LIMIT // 3 - 1),
@@ -92,6 +94,16 @@ def test_stars_at_the_end_are_not_counted() -> None:
     ours = RobotsRules.parse(text.encode(), "headrace")
     assert ours.judge(f"{SITE}/2/x").rule == "Disallow: /2/* (line 4)"
     assert ours.allows(f"{SITE}/a")
+
+
+def test_a_rule_longer_than_any_url_does_no_harm() -> None:
+    long, most = "a" * 7_000, "a" * 2_000
+    text = f"User-agent: *\nDisallow: /{long}\nDisallow: /{long}*x\nDisallow: /{most}\nAllow: /b{'*' * 300_000}\n"
+    ours = RobotsRules.parse(text.encode(), "headrace")
+    assert len(ours.book.text) < 400_000
+    assert not ours.book.wild
+    assert ours.judge(f"{SITE}/{most}").rule == f"Disallow: /{'a' * 199}… (line 4)"
+    assert ours.judge(f"{SITE}/b").rule == f"Allow: /b{'*' * 198}… (line 5)"
 
 
 def test_the_rule_that_decides_is_named_among_many() -> None:

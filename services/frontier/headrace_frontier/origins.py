@@ -155,6 +155,8 @@ class Origins:
         return judge
 
     def allows(self, unit: Unit, origin: str, record: OriginRecord, url: str) -> bool:
+        if not record.ruled:
+            return True
         judge = self.rules(unit, origin, record)
         self._left -= judge.cost(url)
         return judge.judge(url).allowed

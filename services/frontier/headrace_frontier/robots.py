@@ -10,12 +10,12 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from headrace_frontier.rules import ALLOW, DISALLOW, Judge, RobotsVerdict, Rule, Rulebook, compiled
+from headrace_schemas.urls import MAX_URL
 
 LIMIT = 500 * 1024
 """Bytes that are read, RFC 9309 section 2.5; a line cut there is dropped."""
 SITEMAPS = 1_000
-"""So many are taken from one file, none longer than `SITEMAP` characters."""
-SITEMAP = 2_083
+"""So many are taken from one file."""
 
 _TOKEN = re.compile(r"[A-Za-z_-]*")
 _AGENT, _DELAY, _RATE, _SITEMAP = "User-agent", "Crawl-delay", "Request-rate", "Sitemap"
@@ -118,7 +118,7 @@ def _read(text: str, agent: str) -> tuple[_Section, list[str]]:
                 for section in group:
                     section.rules.append(Rule(field, value, line))
         elif field == _SITEMAP:
-            if len(sitemaps) < SITEMAPS and 0 < len(value) <= SITEMAP:
+            if len(sitemaps) < SITEMAPS and 0 < len(value) <= MAX_URL:
                 sitemaps.append(value)
         else:
             directly = False

@@ -13,6 +13,8 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
+from headrace_schemas.urls import MAX_URL
+
 WILD_RULES = 1_000
 WILD_BYTES = 32 * 1024
 """So many rules with a `*` inside, and so long together, are tried. A file with more allows nothing: what the others
@@ -24,8 +26,9 @@ _ODD = re.compile(rb"%[0-9A-Fa-f]{2}|[^A-Za-z0-9_.~/=%*-]")
 _EVEN = re.compile(r"[A-Za-z0-9_.~/=*-]+").fullmatch
 _EVEN_URL = re.compile(r"https?://[^/?#]*(/[A-Za-z0-9_.~/=-]*)").fullmatch
 _AUTHORITY = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^/?#]*")
+_LONGEST = 3 * MAX_URL  # of a path, if each octet of it is escaped
+_SHOWN = 200  # characters of a rule
 _BARE = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.~=-")
-_STARS_AT_THE_END = re.compile(r"\*+\$?$")
 _COLUMNS = 6  # of the table: start, end of the prefix, end, line and field, next shorter prefix, who decides
 
 
@@ -89,7 +92,8 @@ class Judge:
         pattern, fact = self._before(_rank(pattern, fact), path) or (pattern, fact)
         if not fact:
             return RobotsVerdict(True, "no rule matches")
-        return RobotsVerdict(bool(fact & 1), f"{ALLOW if fact & 1 else DISALLOW}: {pattern} (line {fact >> 1})")
+        shown = pattern if len(pattern) <= _SHOWN else pattern[:_SHOWN] + "…"
+        return RobotsVerdict(bool(fact & 1), f"{ALLOW if fact & 1 else DISALLOW}: {shown} (line {fact >> 1})")
 
     def _before(self, rank: int, path: str) -> tuple[str, int] | None:
         """The rule with a `*` inside that decides instead of one of `rank`. A star takes as little as it can, and what
@@ -118,7 +122,8 @@ class Judge:
             return "", 0
         before = self._prefix(at)
         # What both begin with: a prefix of the query that is in the table is one of the row before it, too.
-        common = bisect_left(range(1, len(before) + 1), True, key=lambda size: not query.startswith(before[:size]))
+        sizes = range(1, min(len(before), len(query)) + 1)
+        common = bisect_left(sizes, True, key=lambda size: not query.startswith(before[:size]))
         while table[at * _COLUMNS + 1] - table[at * _COLUMNS] > common:
             at = table[at * _COLUMNS + 4]
             if at < 0:
@@ -138,7 +143,10 @@ def compiled(rules: Iterable[Rule]) -> Rulebook:
     for rule in rules:
         for pattern in _patterns(rule):
             fact = rule.line << 1 | (rule.field == ALLOW)
-            prefix = _STARS_AT_THE_END.sub("", pattern) if "*" in pattern else pattern
+            bare = pattern.removesuffix("$")
+            prefix = bare.rstrip("*") if bare.endswith("*") else pattern  # what ends with a star ends anywhere
+            if len(prefix) - prefix.count("*") > _LONGEST:
+                continue  # no path matches
             if "*" in prefix:
                 length += len(pattern) if pattern not in wild else 0
                 wild[pattern] = _first(wild.get(pattern), fact)
@@ -186,17 +194,18 @@ def _table(rows: list[tuple[str, tuple[str, int]]]) -> "array[int]":
 
 def _patterns(rule: Rule) -> Iterator[str]:
     value = rule.value
-    if "$" in value:  # may be meant as it stands, too
-        yield from _patterns(rule._replace(value=value.replace("$", "%24")))
+    if value.startswith(("http://", "https://")):
+        value = f"/{value}"
+    if not value.startswith(("/", "*")):  # no path begins so
+        return
     if _EVEN(value):
         pattern = value
     else:
-        if value.startswith(("http://", "https://")):
-            value = f"/{value}"
-        end = "$" if value.endswith("$") else ""
-        pattern = _octets(value.removesuffix("$").encode("utf-8", "surrogateescape")) + end
-    if not pattern:
-        return
+        bare = value.removesuffix("$")
+        pattern = _octets(bare.encode("utf-8", "surrogateescape"))
+        if bare != value:  # it may be meant as it stands, too
+            yield f"{pattern}%24"
+            pattern = f"{pattern}$"
     yield pattern
     if rule.field == ALLOW and pattern.endswith(f"/{_INDEX}"):
         yield pattern.removesuffix(_INDEX) + "$"
