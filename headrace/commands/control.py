@@ -113,6 +113,7 @@ async def _seed(settings: Settings, workspace: Workspace, urls: list[str], refre
     from headrace.planting import plant
 
     if not settings.kafka:
+        workspace.make()
         reply = await socket.ask(workspace.socket, {"do": "seed", "urls": urls})
         if reply is not None:
             return int(reply["seeded"])
@@ -128,8 +129,12 @@ def pause(config: ConfigOption = None, workspace: WorkspaceOption = DEFAULT_WORK
 
 def resume(config: ConfigOption = None, workspace: WorkspaceOption = DEFAULT_WORKSPACE, set_: SetOption = None) -> None:
     """Go on after a pause."""
-    Workspace(workspace).pause_file.unlink(missing_ok=True)
-    asyncio.run(_mode(_settings(config, set_), Workspace(workspace), "resume", "running"))
+    settings, place = _settings(config, set_), Workspace(workspace)
+    if not settings.kafka:
+        place.must_exist()
+    if place.root.is_dir():
+        place.pause_file.unlink(missing_ok=True)
+    asyncio.run(_mode(settings, place, "resume", "running"))
     print("running")
 
 

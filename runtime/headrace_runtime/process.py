@@ -22,6 +22,8 @@ YOUNG = 50_000
 """Objects the garbage collector lets come before it looks. At Python's own 700 it looked through the requests under way
 again and again, a tenth of the CPU of a page; what we do leaves next to no cycles behind."""
 DESCRIPTORS = 65_536
+_NOT_OURS = (errno.EROFS, errno.EACCES, errno.EPERM, errno.ENOTDIR)
+"""What a folder may be that somebody else has to mend."""
 _HANDLED = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1)
 
 log = get_logger("process")
@@ -111,6 +113,8 @@ def report(error: BaseException) -> int:
             _complain(str(cause) or type(cause).__name__)
         case OSError(errno=errno.ENOSPC | errno.EDQUOT):
             _complain(f"disk full: {cause}; what was committed is kept, make room and start again")
+        case OSError(errno=number, filename=str(path)) if number in _NOT_OURS:
+            _complain(f"{path}: {cause.strerror}")
         case _:
             log.exception("unexpected error", of=cause)
             _complain(f"unexpected {type(cause).__name__}: {cause}")

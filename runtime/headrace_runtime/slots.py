@@ -4,11 +4,13 @@ A killed process leaves its slot to whoever starts next, so that the next one fi
 partitions over at once, instead of after a session timeout.
 """
 
+import errno
 import fcntl
 import itertools
 import os
 import re
 import secrets
+from contextlib import suppress
 from pathlib import Path
 
 from headrace_schemas.errors import UsageError, WorkspaceBusy
@@ -70,16 +72,20 @@ def _try(path: Path) -> Slot | None:
     try:
         path.mkdir(parents=True, exist_ok=True)
         lock = os.open(path / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-    except (PermissionError, FileExistsError, NotADirectoryError) as error:
+        workspace = _workspace(path.parent)
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise  # that is no mistake
         raise UsageError(f"cannot keep state in {path}: {error.strerror}") from None
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         os.close(lock)
         return None
-    os.truncate(lock, 0)
-    os.pwrite(lock, b"%d\n" % os.getpid(), 0)
-    return Slot(path, lock, _workspace(path.parent))
+    with suppress(OSError):  # only told to people: a full disk is waited for elsewhere
+        os.truncate(lock, 0)
+        os.pwrite(lock, b"%d\n" % os.getpid(), 0)
+    return Slot(path, lock, workspace)
 
 
 def _workspace(state: Path) -> str:

@@ -195,3 +195,34 @@ def test_a_full_disk_ends_the_crawl_with_one_line_and_the_crawl_goes_on_later(tm
         assert "Traceback" not in done.stderr
     finally:
         subprocess.run(["umount", "-l", str(small)], check=True)
+
+
+@pytest.mark.parametrize("command", ["crawl", "seed", "run", "status", "resume", "pause", "reset", "pages"])
+@pytest.mark.parametrize("workspace", ["file", "file/ws"])
+def test_a_workspace_that_is_a_file_is_one_line(tmp_path: Path, command: str, workspace: str) -> None:
+    (tmp_path / "file").write_text("kept")
+    words = {"crawl": [SEED], "seed": [SEED], "run": ["parser"], "reset": ["--yes"]}.get(command, [])
+    broker = ["--set", "streams.url=kafka://127.0.0.1:1"] if command == "run" else []
+    one_line(headrace(command, *words, *broker, "--workspace", workspace, cwd=tmp_path), 2, workspace)
+    assert (tmp_path / "file").read_text() == "kept"
+
+
+@pytest.mark.skipif(os.geteuid() != 0 or not sys.platform.startswith("linux"), reason="needs to mount a small disk")
+def test_a_workspace_that_cannot_be_written_is_one_line(tmp_path: Path) -> None:
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=16m", "none", str(disk)], capture_output=True).returncode:
+        pytest.skip("mounting is not allowed here")
+    try:
+        workspace = ["--workspace", str(disk / "ws")]
+        assert headrace("seed", SEED, *workspace, cwd=tmp_path).returncode == 0
+        (disk / "ws" / "pause").touch()
+        subprocess.run(["mount", "-o", "remount,ro", str(disk)], check=True)
+        for words in (["crawl", SEED], ["seed", SEED], ["pause"], ["resume"], ["status"]):
+            one_line(headrace(*words, *workspace, cwd=tmp_path), 1, "Read-only file system")
+        broker = ["--set", "streams.url=kafka://127.0.0.1:1"]
+        one_line(headrace("run", "parser", *broker, *workspace, cwd=tmp_path), 2, "Read-only file system")
+        elsewhere = ["--workspace", str(disk / "new")]
+        one_line(headrace("crawl", SEED, *elsewhere, cwd=tmp_path), 2, "Read-only file system")
+    finally:
+        subprocess.run(["umount", "-l", str(disk)], check=True)

@@ -20,7 +20,7 @@ from headrace_schemas.messages import Control, CrawlSettings, FetchedPage, Fetch
 from headrace_schemas.settings import FetchSettings, LimitSettings, Settings
 from headrace_schemas.topics import CONTROL_KEY
 
-PATIENCE = 30.0  # seconds; a busy machine, and storms of servers that are waited for
+PATIENCE = 120.0  # seconds; only a failure waits that long
 
 
 @dataclass

@@ -70,7 +70,7 @@ async def test_a_copied_workspace_ends_who_was_there_once_and_for_all(place: Pla
         async with process(place, tmp_path / "one") as one:
             await until(lambda: one.owns == {0, 1})
             copy = await copies.enter_async_context(process(place, copied(tmp_path / "one", "copy")))
-            with pytest.raises(WorkspaceBusy, match=r"another process at 127\.0\.0\.1 .* streams\.instance"):
+            with pytest.raises(WorkspaceBusy, match=r"^another process at 127\.0\.0\.1 .* streams\.instance"):
                 await asyncio.wait_for(one.running, PATIENCE)
         await until(lambda: copy.owns == {0, 1})
         async with process(place, tmp_path / "one") as again:

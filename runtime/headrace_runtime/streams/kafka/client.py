@@ -175,6 +175,10 @@ async def closed(client: Any) -> None:
             await stop()
     except (TimeoutError, KafkaError, OSError):
         await _cut(client)
+    except RuntimeError as error:
+        if _CLOSED not in str(error):
+            raise
+        await _cut(client)
     except asyncio.CancelledError:  # of a task of its own, which it cancels and waits for: no one else is to end
         if (task := asyncio.current_task()) is not None and task.cancelling():
             raise

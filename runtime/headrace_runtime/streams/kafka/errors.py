@@ -26,7 +26,7 @@ def translate(error: BaseException, doing: str) -> HeadraceError:
         return error
     reason = f"{doing}: {_text(error)}"
     if isinstance(error, InstanceTaken):
-        return WorkspaceBusy(str(error))
+        return WorkspaceBusy(error.args[0])  # `str` of any KafkaError begins with the name of its class
     if isinstance(error, _FENCED):
         return Fenced(reason)
     if isinstance(error, kafka.OffsetOutOfRangeError):
