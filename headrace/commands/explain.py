@@ -71,7 +71,8 @@ def _state(facts: Facts) -> str:
             if reason == "http" and answers.get("http_status"):
                 why = f"the server answered {answers['http_status']}"
             said = f"failed ({reason}{': ' if why else ''}{why})"
-            return f"{said}; `headrace crawl --retry-failed` asks for it again"
+            command = "seed" if "owner" in facts else "crawl"  # a fleet tells who owns it
+            return f"{said}; `headrace {command} --retry-failed` asks for it again"
         case "refused":
             why = _REFUSALS.get(reason, "")
             never = "" if answers.get("fetches") else ", never requested"
