@@ -44,14 +44,14 @@ class DyingStore(Store):
     point = ""
     written = 0
 
-    def _write(self, path: str, frame: bytes) -> int:
+    def _write(self, sha256: str, path: str, frame: bytes) -> int:
         self.written += 1
         if self.written == 10 and self.point == "half a body":
             (Path(path).parents[4] / "store/tmp/half").write_bytes(frame[: len(frame) // 2])
             die()
         if self.written == 10 and self.point == "some bodies":
             die()
-        return super()._write(path, frame)
+        return super()._write(sha256, path, frame)
 
     def write_batch(self, bodies: Iterable[Body]) -> int:
         if self.point == "bodies not synced":

@@ -3,6 +3,7 @@
 import hashlib
 import math
 import os
+import tracemalloc
 from pathlib import Path
 from typing import ClassVar
 
@@ -83,6 +84,20 @@ def test_a_folder_that_a_killed_process_made_is_synced_by_the_next_one(tmp_path:
     store.open(abandoned_before=math.inf)
     assert store.write_batch([body]) == len(body.frame)
     assert Noting.made == [str(folder)]
+
+
+def test_what_is_remembered_of_the_folders_does_not_grow_with_them(tmp_path: Path) -> None:
+    store = Store(tmp_path, NoSync())
+    store.open(abandoned_before=math.inf)
+    store.write_batch([body_of(b"first")])
+    tracemalloc.start()
+    try:
+        for start in range(0, 3_000, 100):
+            store.write_batch([body_of(b"%d" % number) for number in range(start, start + 100)])
+        kept = tracemalloc.get_traced_memory()[0]
+    finally:
+        tracemalloc.stop()
+    assert kept < 100_000  # as paths they took 500 KB
 
 
 def test_leftovers_of_a_killed_process_are_deleted_at_the_start_if_old_enough(store: Store, tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ Written by the sink, read by the CLI.
 """
 
 from collections.abc import Iterator, Sequence
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -19,10 +20,11 @@ from headrace_storer.database import Denied, address_of, connect, shown, transla
 from headrace_storer.handler import unpack_links
 from headrace_storer.history import History
 from headrace_storer.leash import Leash
-from headrace_storer.schema import PAGES, PARSED, add_fetches, upsert_pages, upsert_parsed
+from headrace_storer.schema import PAGES, PARSED, Upsert, add_fetches, upsert_pages, upsert_parsed
 from headrace_storer.store import path_of
 from headrace_storer.views import Asked, Fetch, KnownPage, PageDetail, PageRow, StoredPage
 
+_key = attrgetter("key")
 _CHUNK = 500  # rows read at once: no snapshot outlives a chunk, so a long export does not hold back the writer's log
 
 _LET_GO = "SET LOCAL idle_in_transaction_session_timeout = '60s'"
@@ -84,9 +86,11 @@ class Index:
     def __init__(self, engine: Engine, *, whole: bool) -> None:
         self._engine = engine
         self._whole = whole
-        self._upsert_pages = upsert_pages(engine.dialect)
-        self._upsert_parsed = upsert_parsed(engine.dialect)
-        self._add_fetches = add_fetches(engine.dialect)
+        self._writes: dict[type[Change], Upsert] = {
+            PageChange: upsert_pages(engine.dialect),
+            ParsedChange: upsert_parsed(engine.dialect),
+            FetchChange: add_fetches(engine.dialect),
+        }
         self._history = History(engine)
 
     def save(self, changes: Sequence[Change]) -> None:
@@ -94,23 +98,20 @@ class Index:
 
         `Poison`: the database refuses one of them, none is saved. `Unavailable`: none is known to be saved; try again.
         """
-        # By key: two storers that meet over a partition then lock rows in one order, and cannot deadlock.
-        ordered = sorted(changes, key=lambda change: change.key)
-        pages = [change for change in ordered if isinstance(change, PageChange)]
-        parsed = [change for change in ordered if isinstance(change, ParsedChange)]
-        fetches = [change for change in ordered if isinstance(change, FetchChange)]
+        kinds: dict[type[Change], list[Change]] = {PageChange: [], ParsedChange: [], FetchChange: []}
+        for change in changes:
+            kinds[type(change)].append(change)
         try:
             with translated():
                 self._whole = self._whole or ready(self._engine, create=True)
             with translated(), self._engine.begin() as connection:
                 if self._engine.dialect.name != "sqlite":
                     connection.exec_driver_sql(_LET_GO)
-                if pages:
-                    self._upsert_pages.run(connection, pages)
-                if parsed:
-                    self._upsert_parsed.run(connection, parsed)
-                if fetches:
-                    self._add_fetches.run(connection, fetches)
+                for kind, some in kinds.items():
+                    if some:
+                        # By key: two storers that meet over a partition then lock rows in one order, without deadlock.
+                        some.sort(key=_key)
+                        self._writes[kind].run(connection, some)
         except Unavailable:
             self._engine.dispose()  # the next try starts with a new connection
             raise

@@ -17,6 +17,7 @@ from headrace_storer.handler import Body
 
 ROOT = "store/html"
 _TEMPORARY = "store/tmp"
+_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
 _NAME = re.compile(r"(?:store/html/[0-9a-f]{2}/[0-9a-f]{2}/)?([0-9a-f]{64})(?:\.html\.zst)?")
 
 
@@ -35,9 +36,11 @@ class Store:
     def __init__(self, workspace: Path, syncing: Syncing) -> None:
         self._workspace = workspace
         self._syncing = syncing
-        self._token = secrets.token_hex(6)
+        self._root = str(workspace)
+        self._temporary = f"{workspace}/{_TEMPORARY}/{secrets.token_hex(6)}-"
         self._count = 0
-        self._folders: set[str] = set()
+        self._known = bytearray(65_536)
+        """By the first two bytes of a hash: 1 if its folder is there."""
 
     path_of = staticmethod(path_of)
 
@@ -57,14 +60,14 @@ class Store:
         frames = {body.sha256: body.frame for body in bodies}
         if not frames:
             return 0
-        paths = [f"{self._workspace}/{path_of(sha256)}" for sha256 in frames]
+        paths = [f"{self._root}/{path_of(sha256)}" for sha256 in frames]
         try:
-            written = sum(self._write(path, frame) for path, frame in zip(paths, frames.values(), strict=True))
-            self._syncing.sync(f"{self._workspace}/{ROOT}", paths)
+            written = sum(map(self._write, frames, paths, frames.values()))
+            self._syncing.sync(f"{self._root}/{ROOT}", paths)
         except OSError as error:
-            self._folders.clear()  # someone may have deleted them under us
+            self._known = bytearray(65_536)  # someone may have deleted them under us
             with suppress(OSError):
-                os.makedirs(f"{self._workspace}/{_TEMPORARY}", exist_ok=True)
+                os.makedirs(f"{self._root}/{_TEMPORARY}", exist_ok=True)
             raise _unavailable(error) from error
         return written
 
@@ -96,16 +99,17 @@ class Store:
             raise Poison(f"{path_of(sha256)} is damaged: its content has another hash")
         return body
 
-    def _write(self, path: str, frame: bytes) -> int:
+    def _write(self, sha256: str, path: str, frame: bytes) -> int:
         """A file of another size is one whose bytes a power cut took (or one made at another zstd level): replaced."""
-        if not self._make_folder(os.path.dirname(path)):
+        number = int(sha256[:4], 16)
+        if self._known[number] or not self._make_folder(number, path.rpartition("/")[0]):
             try:
                 if os.stat(path).st_size == len(frame):
                     return 0
             except FileNotFoundError:
                 pass
         self._count += 1
-        temporary = f"{self._workspace}/{_TEMPORARY}/{self._token}-{self._count}"
+        temporary = f"{self._temporary}{self._count}"
         try:
             _write_file(temporary, frame)
             os.rename(temporary, path)
@@ -114,10 +118,8 @@ class Store:
             raise
         return len(frame)
 
-    def _make_folder(self, folder: str) -> bool:
+    def _make_folder(self, number: int, folder: str) -> bool:
         """→ whether it is new, and so empty. By as few calls as can be: a young store makes a folder for every body."""
-        if folder in self._folders:
-            return False
         new = True
         try:
             os.mkdir(folder)
@@ -126,16 +128,16 @@ class Store:
         except FileNotFoundError:
             os.makedirs(folder, exist_ok=True)
         self._syncing.folder_made(folder)  # an old one too: who made it may have been killed before it was synced
-        self._folders.add(folder)
+        self._known[number] = 1
         return new
 
 
 def _write_file(path: str, data: bytes) -> None:
-    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
+    handle = os.open(path, _NEW, 0o644)
     try:
-        left = memoryview(data)
-        while left:
-            left = left[os.write(handle, left) :]
+        done = os.write(handle, data)
+        while done < len(data):
+            done += os.write(handle, memoryview(data)[done:])
     finally:
         os.close(handle)
 
