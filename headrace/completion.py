@@ -33,7 +33,7 @@ class Scan(Struct, frozen=True):
             return f"{behind[0].group} has {behind[0].end - behind[0].committed} to read of {behind[0].topic}"
         if old := [row.partition for row in self.progress if row.revision < self.control.revision]:
             # What it says of its budget is said under the old limits. It reads the new ones without a message.
-            return f"{len(old)} partition{'' if len(old) == 1 else 's'} of the frontier to take up the latest settings"
+            return f"{len(old)} partition{' has' if len(old) == 1 else 's have'} not taken up the latest settings"
         if tasks := sum(row.in_flight + row.tasks_in_flight for row in self.progress):
             return f"{tasks:,} request{'' if tasks == 1 else 's'} in flight"
         if waiting := sum(row.queued for row in self.progress) - behind_budget(self.progress):

@@ -33,6 +33,9 @@ def allowed(text: bytes | str, path: str, agent: str = "headrace") -> bool:
         ("Disallow: /*.pdf$", "/x/y.pdf?z", True),
         ("Disallow: /a*b", "/axxb", False),
         ("Disallow: /a%3Cd", "/a<d", False),  # 2.2.2: escapes compare by octet
+        ("Disallow: /private", "/%70rivate", False),
+        ("Disallow: /%70rivate", "/private", False),
+        ("Disallow: /a%2Fb", "/a/b", True),
         ("Disallow: /foo/bar/ツ", "/foo/bar/%E3%83%84", False),
         ("disallow : /x", "/x", False),
         ("Dissallow: /x", "/x", False),
