@@ -40,8 +40,8 @@ class Client:
         noted = response.extensions
         trip.written, trip.answered = noted["written"], self._clock.monotonic()
         trip.connect, trip.protocol = noted["connect"], noted["http_version"].decode("ascii", "replace")
-        trip.status, trip.headers = response.status_code, h.Headers(response.headers.raw)
-        if why := _excess(trip.headers.raw):
+        trip.status, trip.headers = response.status_code, h.Headers(noted["fields"])
+        if why := _excess(trip.headers):
             await response.stream.aclose()
             raise TransportFault("headers", why, retriable=False)
         return response.stream
@@ -79,9 +79,9 @@ class Client:
         return request
 
 
-def _excess(raw: h.Raw) -> str:
-    size = sum(len(name) + len(value) for name, value in raw)
-    return f"{len(raw)} headers of {size} bytes" if len(raw) > HEADERS or size > HEADER_BYTES else ""
+def _excess(headers: h.Headers) -> str:
+    number, size = len(headers.raw), headers.size
+    return f"{number} headers of {size} bytes" if number > HEADERS or size > HEADER_BYTES else ""
 
 
 async def drain(body: httpx.AsyncByteStream, headers: h.Headers) -> None:

@@ -208,7 +208,7 @@ class Decoder:
 
     def __init__(self, encodings: str, limit: int) -> None:
         """`encodings`: the Content-Encoding header, in the order the server applied them."""
-        names = [name.strip().lower() for name in encodings.split(",")]
+        names = [name.strip().lower() for name in encodings.split(",")] if encodings else []
         names = [name for name in names if name not in NOTHING]
         if len(names) > LAYERS:
             raise BrokenEncoding(f"{len(names)} encodings stacked")

@@ -91,9 +91,9 @@ class HttptoolsTransport(httpx.AsyncBaseTransport):
             raise
         return httpx.Response(
             exchange.status,
-            headers=exchange.fields,
             stream=_Stream(exchange),
             extensions={
+                "fields": exchange.fields,
                 "written": exchange.written or self._clock.monotonic(),
                 "connect": connect,
                 "http_version": connection.version,

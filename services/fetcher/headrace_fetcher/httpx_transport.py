@@ -97,9 +97,13 @@ class PerHostTransport(httpx.AsyncBaseTransport):
         assert isinstance(response.stream, httpx.AsyncByteStream)
         return httpx.Response(
             response.status_code,
-            headers=response.headers,
             stream=_Stream(response.stream, pool),
-            extensions={**response.extensions, "written": trail.written, "connect": trail.connect},
+            extensions={
+                **response.extensions,
+                "fields": response.headers.raw,
+                "written": trail.written,
+                "connect": trail.connect,
+            },
         )
 
     def _pool(self, origin: str) -> _Pool:

@@ -63,9 +63,9 @@ class PyreqwestTransport(httpx.AsyncBaseTransport):
             raise fault from error
         return httpx.Response(
             answer.status,
-            headers=_headers(answer),
             stream=_Stream(answer, asked, generation, self._generations),
             extensions={
+                "fields": _headers(answer),
                 "written": self._clock.monotonic(),
                 "connect": -1.0,
                 "http_version": VERSIONS.get(answer.version) or answer.version.encode("ascii", "replace"),
