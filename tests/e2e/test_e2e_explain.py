@@ -27,7 +27,7 @@ GOOD, LEAVE_ME, FAILING, SLOW = range(4)
 OPTIONS = (
     *("--delay", "0", "--max-depth", "2", "--set", "retry.base=0.05", "--set", "scope.deny_hosts=127.40.0.99"),
     *("--set", "breaker.failures=2", "--set", "breaker.cooldown=3000"),
-    *("--set", "fetch.read_timeout=60", "--set", "fetch.total_timeout=60"),
+    *("--set", "fetch.read_timeout=300", "--set", "fetch.total_timeout=300"),
 )
 
 
