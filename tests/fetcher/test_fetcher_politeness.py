@@ -118,9 +118,12 @@ async def test_a_rest_asked_for_is_kept_by_the_tasks_that_were_there_and_those_t
         await fetcher.send(*here, task(server.url("/", "127.0.8.1"), fetch_id=9, delay=0.3))
         await fetcher.answered(5)
         assert [seen.host for seen in server.log] == ["127.0.0.1", "127.0.8.1"], "the others do not wait"
-        put_off = [fetcher.outcomes[n] for n in (1, 2, 3)]
-        assert all(isinstance(outcome, Deferred) and outcome.reason == "wait" for outcome in put_off)
-        assert all(1.0 < outcome.not_before - time.time() <= 2.0 for outcome in put_off)
+        put_off = [result for result in fetcher.results if result.fetch_id in (1, 2, 3)]
+        assert len(put_off) == 3
+        for result in put_off:
+            assert isinstance(result.outcome, Deferred)
+            assert result.outcome.reason == "wait"
+            assert 1.5 < result.outcome.not_before - result.finished_at < 2.5
         await fetcher.send(task(server.url("/"), fetch_id=10, delay=0.05))
         await fetcher.answered(6)
     first, _, later = server.log
