@@ -1,16 +1,20 @@
 """Connections of our own: what they carry, when they are kept, and what no server can make them do."""
 
 import asyncio
+import re
 import socket
 import time
 from collections.abc import AsyncIterator
 from urllib.parse import quote, unquote
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from headrace_fetcher import httptools_transport
 from headrace_fetcher.connection import BUFFER
 from headrace_fetcher.httptools_transport import HttptoolsTransport
+from headrace_fetcher.mending import mended
 from headrace_fetcher.transport import target_of
 from headrace_schemas.messages import Failed, Fetched
 from tests.fetcher.hostile import PAGE, Hostile, Reply, Seen, hostile_server, html
@@ -113,6 +117,26 @@ async def test_what_browsers_read_is_read(server: Hostile, client: str, cut: boo
             else:
                 assert isinstance(outcome, Fetched), (name, outcome)
                 assert outcome.size == len(PAGE), name
+
+
+FIELDS = (
+    b"Content-Length: 3",
+    b"content-length :3 , 3",
+    b"Transfer-Encoding: chunked",
+    b"TRANSFER-ENCODING: identity",
+    b"X: y",
+)
+
+
+@given(lines=st.lists(st.sampled_from(FIELDS) | st.binary(max_size=20)), cut=st.integers(0, 200), end=st.booleans())
+def test_a_mended_head_says_once_where_the_body_ends(lines: list[bytes], cut: int, end: bool) -> None:
+    data = b"\r\n".join([b"HTTP/1.1 200 OK", *lines]) + (b"\r\n\r\nbody" if end else b"")
+    whole = mended(data[:cut] if not end else data)
+    if whole:
+        head = whole.lower().partition(b"\r\n\r\n")[0]
+        names = [line.partition(b":")[0].strip() for line in re.split(rb"\r?\n", head)[1:]]
+        assert names.count(b"content-length") + names.count(b"transfer-encoding") <= 1
+        assert mended(whole) == whole, "and has but one meaning"
 
 
 async def test_a_connection_whose_answer_had_to_be_mended_is_not_used_again(server: Hostile, fetcher: Rig) -> None:

@@ -14,7 +14,8 @@ from functools import partial
 import aiohappyeyeballs
 import httpx
 
-from headrace_fetcher.connection import RECEIVE, Connection, Exchange
+from headrace_fetcher.connection import RECEIVE, Connection
+from headrace_fetcher.exchange import Exchange
 from headrace_fetcher.faults import TransportFault
 from headrace_fetcher.resolver import Resolver
 from headrace_fetcher.transport import KEEP_ALIVE, Kept, host_of, port_of
