@@ -146,8 +146,10 @@ def resume(config: ConfigOption = None, workspace: WorkspaceOption = DEFAULT_WOR
 
 def stop(config: ConfigOption = None, workspace: WorkspaceOption = DEFAULT_WORKSPACE, set_: SetOption = None) -> None:
     """End this run: what is under way is finished and stored, the rest waits for the next `crawl`."""
-    asyncio.run(_mode(_settings(config, set_), Workspace(workspace), "stop", "stopping"))
-    print("stopping: what is under way is finished; `headrace crawl` goes on later")
+    settings = _settings(config, set_)
+    asyncio.run(_mode(settings, Workspace(workspace), "stop", "stopping"))
+    further = "headrace seed URL` with any of its seeds" if settings.kafka else "headrace crawl`"
+    print(f"stopping: what is under way is finished; `{further} goes on later")
 
 
 async def _mode(settings: Settings, workspace: Workspace, verb: str, mode: Mode) -> None:

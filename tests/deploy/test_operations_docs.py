@@ -1,14 +1,17 @@
 """docs/operations.md: what it says of topics is how they are made, and its links lead somewhere."""
 
 import re
+from typing import Any
 
 import pytest
 import yaml
 
+from headrace.app import app
 from headrace_runtime import config
 from headrace_runtime.streams.kafka.topics import configs
 from headrace_schemas.topics import DAY, TOPICS
 from tests.deploy.compose_file import NEEDED, ROOT, services
+from tests.deploy.promql import rules
 
 TEXT = (ROOT / "docs/operations.md").read_text(encoding="utf-8")
 
@@ -42,6 +45,26 @@ def test_the_settings_it_shows_are_some_there_are() -> None:
         for group, values in yaml.safe_load(text).items():
             for name, value in values.items():
                 config.load(None, {f"HEADRACE_{group}__{name}".upper(): str(value)})
+
+
+@pytest.mark.parametrize("rule", rules("alerts.yml"), ids=lambda rule: rule["alert"])
+def test_every_alert_is_told_of_with_what_it_means_and_what_to_do(rule: dict[str, Any]) -> None:
+    title = "Alert: " + " ".join(word.lower() for word in re.findall("[A-Z][a-z]+", rule["alert"])[1:])
+    meaning, *advice = re.split(r"(?:^|\s)(?:Look|Do|Look and do): ", section(title))
+    assert len(meaning.split()) > 5, "what has happened"
+    assert advice, "and what to do"
+    assert all(len(text.split()) > 3 for text in advice)
+
+
+def test_every_command_that_a_page_shows_is_one_there_is() -> None:
+    known = {command.name or command.callback.__name__ for command in app.registered_commands if command.callback}
+    known |= {str(group.name) for group in app.registered_groups}
+    for page in ("README.md", "docs/operations.md", "docs/politeness.md", "docs/durability.md"):
+        blocks = re.findall(r"```sh\n(.*?)```|`([^`\n]+)`", (ROOT / page).read_text(encoding="utf-8"), re.DOTALL)
+        code = "\n".join(block or span for block, span in blocks)
+        shown = set(re.findall(r"(?:^|[\s/])headrace ([a-z]\w*)\b(?![.:])", code))
+        assert shown, page
+        assert shown - known == set(), page
 
 
 def anchors(text: str) -> set[str]:

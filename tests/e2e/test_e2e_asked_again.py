@@ -37,6 +37,8 @@ def test_a_fleet_tries_again_what_failed_each_time_it_is_told_to(tmp_path: Path,
             running.wait_complete()
             again = [request for request in web.requests()[asked:] if request.path != "/robots.txt"]
             assert len(again) == len(rows) - len(failed)
+            stopped = running.crawler.run("stop")
+            assert "`headrace seed URL` with any of its seeds goes on later" in stopped.stdout, stopped.stderr
             why = running.crawler.run("explain", failed.pop())
             assert "`headrace seed --retry-failed` asks for it again" in why.stdout
 
