@@ -30,9 +30,15 @@ lock: install ## write requirements.lock anew from pyproject.toml, and those of 
 	$(COMPILE) pyproject.toml --constraints requirements.lock --no-annotate --upgrade -o deploy/requirements.lock
 	echo hatchling | $(COMPILE) - --constraints requirements.lock --no-annotate --upgrade -o deploy/build.lock
 
+# What is typed may hold what a shell or make would take for its own (& ; ' ( $): a recipe reads it from its environment,
+# and a blank, which no URL has, stands between two of them.
+unexport URL CONTACT
+export GIVEN_URL = $(value URL)
+export GIVEN_CONTACT = $(value CONTACT)
+
 crawl: install ## crawl URL=… CONTACT=you@… ; without URL, a demo site served on loopback
 ifdef URL
-	@$(BIN)/headrace crawl $(URL) $(if $(CONTACT),--contact $(CONTACT))
+	@set -f; $(BIN)/headrace crawl $$GIVEN_URL $${GIVEN_CONTACT:+--contact "$$GIVEN_CONTACT"}
 else
 	@$(BIN)/python -m benchmarks.web.demo
 endif
@@ -111,8 +117,8 @@ scale: ## as many as you say: FETCHERS=4, FRONTIERS=N, PARSERS=N, STORERS=N
 	@$(FLEET) up --detach --no-deps --no-recreate $(COUNTS:%=--scale %) $(foreach count,$(COUNTS),$(firstword $(subst =, ,$(count))))
 
 seed: ## give the fleet a URL to start from: URL=https://…
-	@test -n "$(URL)" || { echo "headrace: say what to crawl: make seed URL=https://example.org/" >&2; exit 2; }
-	@$(RUN_IT) seed $(foreach url,$(URL),'$(url)')
+	@[[ $$GIVEN_URL =~ [^[:space:]] ]] || { echo "headrace: say what to crawl: make seed URL=https://example.org/" >&2; exit 2; }
+	@set -f; $(RUN_IT) seed $$GIVEN_URL
 
 status: ## how far the fleet is; ARGS=--json for scripts
 	@$(RUN_IT) status $(ARGS)

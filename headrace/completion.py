@@ -31,15 +31,26 @@ class Scan(Struct, frozen=True):
         behind = [edge for edge in self.edges if edge.committed < edge.end]
         if behind:
             return f"{behind[0].group} has {behind[0].end - behind[0].committed} to read of {behind[0].topic}"
+        if old := [row.partition for row in self.progress if row.revision < self.control.revision]:
+            # What it says of its budget is said under the old limits. It reads the new ones without a message.
+            return f"{len(old)} partition{' has' if len(old) == 1 else 's have'} not taken up the latest settings"
         if tasks := sum(row.in_flight + row.tasks_in_flight for row in self.progress):
             return f"{tasks:,} request{'' if tasks == 1 else 's'} in flight"
-        if waiting := sum(row.queued - row.behind_budget for row in self.progress):
+        if waiting := sum(row.queued for row in self.progress) - behind_budget(self.progress):
             return f"{waiting:,} URL{'' if waiting == 1 else 's'} queued"
         return ""
 
     @property
     def ends(self) -> tuple[tuple[str, int, int], ...]:
         return tuple((edge.topic, edge.partition, edge.end) for edge in self.edges)
+
+
+def behind_budget(rows: Sequence[Progress]) -> int:
+    """Queued URLs that wait for nothing but a spent budget. Spent is what nobody has a credit of any more: then a host
+    that is left alone for a while has nothing to wait for either, though its partition has not asked for a credit."""
+    if any(row.pool_spent for row in rows) and not any(row.budget_held for row in rows):
+        return sum(row.needing for row in rows)
+    return sum(row.behind_budget for row in rows)
 
 
 class Scanner:

@@ -71,10 +71,10 @@ async def crawl(
     if settings.kafka:
         await _make_topics(settings)
     slot = claim(workspace.root, "crawl", settings.streams.instance) if settings.kafka else None
-    state, instance = (slot.path, slot.instance) if slot else (None, "")
+    state, instance, member = (slot.path, slot.instance, slot.member) if slot else (None, "", "")
     try:
         registry = new_registry()
-        async with opened(settings, workspace, create=True, state=state, instance=instance, registry=registry) as parts:
+        async with opened(settings, workspace, create=True, state=state, instance=member, registry=registry) as parts:
             running = Crawl(settings, workspace, parts, registry, signals, reloader, out)
             async with metrics_file(settings.metrics, workspace, registry, parts.control, instance, running.stop):
                 return await running.run(seeds, order)
@@ -140,7 +140,8 @@ class Crawl:
     async def _begin(self, seeds: list[str], order: Order) -> Control:
         """The desired state, then every link this run starts from, acknowledged before the first scan."""
         self._workspace.stop_file.unlink(missing_ok=True)
-        need_contact(self._settings, self._opened.desired.now.settings.scope_roots)
+        was = self._opened.desired.now.settings
+        need_contact(self._settings, [*was.scope_roots, *was.seed_hosts], was.scope_mode)
         control = await self._opened.desired.begin(self._settings, seeds)
         seeder = Seeder(self._opened.streams, self._settings, control)
         await ask_again(
@@ -229,7 +230,10 @@ class Crawl:
         self._reload = False
         new = self._reloader.reload()
         if new is not None:
-            await self._opened.desired.adjust(new)
+            try:
+                await self._opened.desired.adjust(new)
+            except UsageError as error:
+                log.error("configuration not published, the old one stays", why=str(error))
 
     async def _drain(self) -> None:
         """What was fetched is parsed and stored; what was not stays in the log for the next `crawl`."""
@@ -256,7 +260,8 @@ class Crawl:
             case {"do": "stop"}:
                 await self._opened.desired.mode("stopping")
             case {"do": "seed", "urls": list(urls)}:
-                return {"seeded": await plant(self._opened, self._settings, self._workspace, read_seeds(urls, None))}
+                seeds = read_seeds(urls, None)
+                return {"seeded": await plant(self._opened, self._settings, self._workspace, seeds, publish=False)}
             case {"do": "explain", "url": str(url)}:
                 answer = answers_of(self._services).get("explain")
                 if answer is None:

@@ -4,6 +4,7 @@ from msgspec.structs import replace
 
 from headrace_runtime.streams.seams import Send, Streams, Table
 from headrace_schemas import codec
+from headrace_schemas.errors import UsageError
 from headrace_schemas.messages import Control, CrawlSettings, Mode
 from headrace_schemas.settings import Settings
 from headrace_schemas.topics import CONTROL_KEY
@@ -21,12 +22,12 @@ class Desired:
         row = self._table.rows.get(CONTROL_KEY)
         return codec.decode("crawl.control", row) if row else Control(0, CrawlSettings(), run=0)
 
-    async def begin(self, settings: Settings, seeds: list[str]) -> Control:
-        """The crawl as `settings` want it, before the first seed is sent. A run id is new only when the last run
-        completed: a settled URL is asked for again once per run id."""
+    async def begin(self, settings: Settings | None, seeds: list[str]) -> Control:
+        """The crawl as `settings` want it (None: as it is wanted already), before the first seed is sent. A run id is
+        new only when the last run completed: a settled URL is asked for again once per run id."""
         await self._table.refresh()
         was = self.now
-        wanted = crawl_settings_of(settings, was.settings, seeds)
+        wanted = _wanted(settings, was, seeds) if settings else _grown(was.settings, seeds)
         changed = was.revision == 0 or wanted != was.settings
         return await self._write(
             Control(
@@ -40,9 +41,9 @@ class Desired:
         )
 
     async def adjust(self, settings: Settings) -> bool:
-        """The crawl-wide settings as they are now, its scope kept. → whether anything changed."""
+        """The crawl-wide settings as they are now, its seeds kept. → whether anything changed."""
         await self._table.refresh()
-        wanted = crawl_settings_of(settings, self.now.settings, [])
+        wanted = _wanted(settings, self.now, [])
         if wanted == self.now.settings:
             return False
         await self._write(replace(self.now, revision=self.now.revision + 1, settings=wanted))
@@ -65,15 +66,23 @@ class Desired:
         return control
 
 
+def _wanted(settings: Settings, was: Control, seeds: list[str]) -> CrawlSettings:
+    wanted = crawl_settings_of(settings, was.settings, seeds)
+    somewhere = wanted.scope_mode == "all" or wanted.scope_roots or wanted.scope_hosts or wanted.scope_domains
+    if was.revision and wanted.scope_mode != was.settings.scope_mode and not somewhere:
+        raise UsageError(
+            f"scope.mode {wanted.scope_mode}: this crawl was begun with {was.settings.scope_mode} and knows no host of "
+            "its seeds, so nothing would be in scope: name the seeds again"
+        )
+    return wanted
+
+
 def crawl_settings_of(settings: Settings, was: CrawlSettings, seeds: list[str]) -> CrawlSettings:
-    """The scope grows with every seed; everything else is what this command was told."""
-    mode = settings.scope.mode
-    kept = was.scope_roots if was.scope_mode == mode else ()
-    root = registrable_domain if mode == "domain" else str
-    found = () if mode == "all" else tuple(root(host_of(url)) for url in seeds)
-    return CrawlSettings(
-        scope_mode=mode,
-        scope_roots=tuple(sorted({*kept, *found})),
+    """The scope grows with every seed, and its mode stays until another is given: a crawl resumed in fewer words must
+    not turn its own backlog away. Everything else is what this command was told."""
+    told = CrawlSettings(
+        scope_mode=settings.scope.mode or was.scope_mode,
+        seed_hosts=was.seed_hosts or was.scope_roots,
         max_pages=settings.limits.max_pages,
         max_depth=settings.limits.max_depth,
         delay=settings.politeness.delay,
@@ -94,3 +103,12 @@ def crawl_settings_of(settings: Settings, was: CrawlSettings, seeds: list[str]) 
         polite_hosts=settings.politeness.hosts,
         max_body=settings.fetch.max_bytes,
     )
+    return _grown(told, seeds)
+
+
+def _grown(settings: CrawlSettings, seeds: list[str]) -> CrawlSettings:
+    mode = settings.scope_mode
+    hosts = {*(settings.seed_hosts or settings.scope_roots), *map(host_of, seeds)}
+    root = registrable_domain if mode == "domain" else str
+    roots = () if mode == "all" else tuple(sorted(set(map(root, hosts))))
+    return replace(settings, scope_roots=roots, seed_hosts=tuple(sorted(hosts)))

@@ -18,16 +18,34 @@ if TYPE_CHECKING:
 
 
 async def plant(
-    opened: Opened, settings: Settings, workspace: Workspace, seeds: list[str], *, refresh: bool = False
+    opened: Opened,
+    settings: Settings,
+    workspace: Workspace,
+    seeds: list[str],
+    *,
+    refresh: bool = False,
+    retry_failed: bool = False,
+    publish: bool = True,
 ) -> int:
-    """Adds seeds to a crawl; its scope grows by them first. → links sent."""
-    need_contact(settings, map(host_of, seeds))
-    control = await opened.desired.begin(settings, seeds)
+    """Adds seeds to a crawl; its scope grows by them first. `publish`: the other crawl-wide settings are wanted as they
+    are here, which a process that began the crawl long ago cannot say. → links sent."""
+    need_contact(settings, map(host_of, seeds), opened.desired.now.settings.scope_mode)
+    if refresh or retry_failed:
+        await _end_what_is_complete(opened)
+    control = await opened.desired.begin(settings if publish else None, seeds)
     seeder = Seeder(opened.streams, settings, control)
-    count = await ask_again(seeder, settings, workspace, control.run, refresh=refresh)
+    count = await ask_again(seeder, settings, workspace, control.run, refresh=refresh, retry_failed=retry_failed)
     count += await seeder.seeds(seeds)
     await opened.desired.seeded()
     return count
+
+
+async def _end_what_is_complete(opened: Opened) -> None:
+    """Nobody else says of a fleet that its run is over, and within one run no URL is asked for again twice, and no host
+    that was given up is tried."""
+    done, _ = await opened.scanner.twice()
+    if done:
+        await opened.desired.completed()
 
 
 async def ask_again(

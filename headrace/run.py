@@ -90,7 +90,7 @@ class Run:
     def _open(self) -> AbstractAsyncContextManager[Opened]:
         slot, registry = self._slot, self._registry
         return opened(
-            self._settings, self._workspace, create=True, state=slot.path, instance=slot.instance, registry=registry
+            self._settings, self._workspace, create=True, state=slot.path, instance=slot.member, registry=registry
         )
 
     async def _serve(self, opened: Opened, address: str) -> None:

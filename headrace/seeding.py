@@ -50,19 +50,24 @@ def hint(raw: str) -> str:
         return ""
 
 
-def need_contact(settings: Settings, hosts: Iterable[str]) -> None:
+def need_contact(settings: Settings, hosts: Iterable[str], mode: str = "") -> None:
     """People whose sites we crawl must be able to reach who does it. Only a crawl that cannot leave private
-    addresses goes without."""
+    addresses goes without. `mode`: how the crawl was begun, where that is known."""
     if settings.contact:
-        if any(ord(char) < 0x20 or char in "()" for char in settings.contact):
-            raise UsageError(f"contact: {settings.contact!r} has characters that cannot stand in a User-Agent")
+        right_contact(settings)
         return
-    if settings.scope.mode != "all" and all(map(_private, hosts)):
+    if (settings.scope.mode or mode) != "all" and all(map(_private, hosts)):
         return
     raise UsageError(
         "a crawl of public hosts needs a contact for its User-Agent, so that site owners can reach you: "
         "--contact you@example.org (or a URL; setting `contact`)"
     )
+
+
+def right_contact(settings: Settings) -> None:
+    """One that is given; it stands within brackets of the User-Agent."""
+    if any(ord(char) < 0x20 or char in "()" for char in settings.contact):
+        raise UsageError(f"contact: {settings.contact!r} has characters that cannot stand in a User-Agent")
 
 
 def _private(host: str) -> bool:

@@ -6,7 +6,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from headrace.completion import Scan
+from headrace.completion import Scan, behind_budget
 from headrace.waiting import sentence
 from headrace_schemas.messages import Progress
 
@@ -74,7 +74,7 @@ def status_of(scan: Scan, complete: bool, *, running: bool = True, idle: float =
         refused=_sum(rows, "refused"),
         tasks=_sum(rows, "tasks_in_flight"),
         bytes=_sum(rows, "bytes"),
-        behind_budget=_sum(rows, "behind_budget"),
+        behind_budget=behind_budget(rows),
         rejected=_merge(rows, "rejected"),
         refused_by=_merge(rows, "refused_by"),
         failed_by=_merge(rows, "failed_by"),
@@ -94,7 +94,7 @@ def standstill(scan: Scan, now: float, *, running: bool = True, idle: float = 0.
     control, rows = scan.control, scan.progress
     if control is None or control.revision == 0:
         return sentence({"for": "new"}, now)
-    spent = _sum(rows, "queued") == _sum(rows, "behind_budget") > 0 and not _under_way(rows)
+    spent = _sum(rows, "queued") == behind_budget(rows) > 0 and not _under_way(rows)
     budget = sentence({"for": "budget", "limit": control.settings.max_pages}, now) if spent else ""
     if not running:
         paused = sentence({"for": "paused"}, now) if control.mode == "paused" else ""

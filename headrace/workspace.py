@@ -41,12 +41,18 @@ class Workspace:
         return self.state.is_dir()
 
     def make(self) -> None:
+        self._must_be_a_folder()
         try:
             self.root.mkdir(parents=True, exist_ok=True)
             self.state.mkdir(exist_ok=True)
         except OSError as error:
             raise UsageError(f"the workspace {self.root} cannot be made: {error.strerror}") from None
 
+    def _must_be_a_folder(self) -> None:
+        if self.root.exists() and not self.root.is_dir():
+            raise UsageError(f"the workspace {self.root} is a file; it is to be a folder")
+
     def must_exist(self) -> None:
+        self._must_be_a_folder()
         if not self.exists:
             raise UsageError(f"no crawl in {self.root}: start one with `{how_to('crawl URL', self.root)}`")

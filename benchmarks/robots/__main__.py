@@ -10,7 +10,7 @@ from pathlib import Path
 from benchmarks.figures import Figure, headline, table, write
 from benchmarks.robots import real
 from benchmarks.robots.cases import CORE, STARS
-from benchmarks.robots.parsers import PARSERS, Parser, verdicts
+from benchmarks.robots.parsers import OURS, PARSERS, Parser, verdicts
 
 SITE = "http://site.example"
 PATIENCE = 5.0  # seconds for the rule of many stars
@@ -44,7 +44,7 @@ def core(name: str, parser: Parser) -> list[Figure]:
         if verdicts(parser, case.text, case.agent, [SITE + case.path]) != [case.allowed]:
             wrong[case.area] += 1
     note = ", ".join(f"{area} {number}" for area, number in wrong.most_common())
-    bar = f">= {len(CORE)}" if name.endswith("our filter") else ""
+    bar = f">= {len(CORE)}" if name == OURS else ""
     right = len(CORE) - wrong.total()
     return [Figure("core cases", name, right, f"of {len(CORE)}", bar, f"wrong: {note}" if note else "")]
 
@@ -55,7 +55,7 @@ def stars(name: str, parser: Parser) -> Figure:
     said = verdicts(parser, text, "headrace", [SITE + path], PATIENCE)
     spent = (time.perf_counter() - began) * 1000
     note = "" if said == [True] else "did not end in time" if said is None else "wrong"
-    return Figure("rule of 15 stars", name, spent, "ms", "< 100" if name.endswith("our filter") else "", note)
+    return Figure("rule of 15 stars", name, spent, "ms", "< 100" if name == OURS else "", note)
 
 
 def on_real_files(folder: Path, peers: Path | None, most: int) -> list[Figure]:
@@ -79,7 +79,7 @@ def on_real_files(folder: Path, peers: Path | None, most: int) -> list[Figure]:
 
 
 def _ours(one: real.Question) -> list[bool] | None:
-    return verdicts(PARSERS["Protego behind our filter"], one.file.read_bytes(), one.agent, one.urls)
+    return verdicts(PARSERS[OURS], one.file.read_bytes(), one.agent, one.urls)
 
 
 if __name__ == "__main__":

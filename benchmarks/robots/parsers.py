@@ -36,11 +36,13 @@ def filtered(text: bytes, agent: str, urls: Sequence[str]) -> list[bool]:
     return [rules.allows(url) for url in urls]
 
 
+OURS = "headrace"
+
 PARSERS: dict[str, Parser] = {
     "robotexclusionrulesparser": rerp,
     "urllib.robotparser": standard,
     "Protego": protego,
-    "Protego behind our filter": filtered,
+    OURS: filtered,
 }
 
 

@@ -63,6 +63,9 @@ class Broker:
     Several nodes: `Nodes`.
     """
 
+    logging = "log4j2.properties"
+    """The file in `home` that says how it logs."""
+
     def __init__(self, home: Path | None = None, *, node: int = 1, quorum: Quorum | None = None) -> None:
         self._own = home is None
         self.home = home or Path(tempfile.mkdtemp(prefix="headrace-kafka-"))
@@ -98,7 +101,7 @@ class Broker:
         config = self.home / "server.properties"
         if not config.exists():
             self._format(java, classpath, config)
-        command = [java, "-Xmx384m", "-XX:+UseSerialGC", f"-Dlog4j2.configurationFile={self.home}/log4j2.properties"]
+        command = [java, "-Xmx384m", "-XX:+UseSerialGC", f"-Dlog4j2.configurationFile={self.home / self.logging}"]
         with self._log.open("ab") as log:
             self.process = subprocess.Popen(
                 [*command, "-cp", classpath, "kafka.Kafka", str(config)],
@@ -162,7 +165,7 @@ class Broker:
 
     def _format(self, java: str, classpath: str, config: Path) -> None:
         self.home.mkdir(parents=True, exist_ok=True)
-        (self.home / "log4j2.properties").write_text(_LOGGING)
+        (self.home / self.logging).write_text(_LOGGING)
         draft = config.with_suffix(".draft")
         draft.write_text("".join(f"{name}={value}\n" for name, value in self._settings().items()))
         command = [java, "-Xmx128m", "-XX:TieredStopAtLevel=1", "-cp", classpath, "kafka.tools.StorageTool", "format"]

@@ -91,6 +91,9 @@ def seed(
     refresh: Annotated[
         bool, typer.Option("--refresh", help="Kafka only: ask again for all pages of the index too, conditionally.")
     ] = False,
+    retry_failed: Annotated[
+        bool, typer.Option("--retry-failed", help="Kafka only: try the failed URLs of the index once more.")
+    ] = False,
     config: ConfigOption = None,
     workspace: WorkspaceOption = DEFAULT_WORKSPACE,
     set_: SetOption = None,
@@ -100,24 +103,28 @@ def seed(
 
     settings = _settings(config, set_)
     found = read_seeds(urls or (), file)
-    if not found:
+    again = [name for name, asked in (("--refresh", refresh), ("--retry-failed", retry_failed)) if asked]
+    if again and not settings.kafka:
+        raise UsageError(f"{again[0]} adds to a fleet on Kafka; embedded it is headrace crawl {again[0]}")
+    if not found and not again:
         raise UsageError("no URL given: headrace seed URL… or --file F")
-    if refresh and not settings.kafka:
-        raise UsageError("--refresh adds to a fleet on Kafka; embedded it is headrace crawl --refresh")
-    count = asyncio.run(_seed(settings, Workspace(workspace), found, refresh))
-    print(f"{count:,} {'URL' if refresh else 'seed'}{'s' if count != 1 else ''} accepted")
+    count = asyncio.run(_seed(settings, Workspace(workspace), found, refresh, retry_failed))
+    print(f"{count:,} {'URL' if again else 'seed'}{'s' if count != 1 else ''} accepted")
 
 
-async def _seed(settings: Settings, workspace: Workspace, urls: list[str], refresh: bool) -> int:
+async def _seed(settings: Settings, workspace: Workspace, urls: list[str], refresh: bool, retry_failed: bool) -> int:
     from headrace.compose import opened
     from headrace.planting import plant
 
     if not settings.kafka:
+        workspace.make()
         reply = await socket.ask(workspace.socket, {"do": "seed", "urls": urls})
         if reply is not None:
             return int(reply["seeded"])
     async with opened(settings, workspace, create=True) as parts:
-        return await plant(parts, settings, workspace, urls, refresh=refresh)
+        if not urls and parts.desired.now.revision == 0:
+            raise UsageError("no crawl was started here yet, and its seeds are its scope: headrace seed URL…")
+        return await plant(parts, settings, workspace, urls, refresh=refresh, retry_failed=retry_failed)
 
 
 def pause(config: ConfigOption = None, workspace: WorkspaceOption = DEFAULT_WORKSPACE, set_: SetOption = None) -> None:
@@ -128,8 +135,12 @@ def pause(config: ConfigOption = None, workspace: WorkspaceOption = DEFAULT_WORK
 
 def resume(config: ConfigOption = None, workspace: WorkspaceOption = DEFAULT_WORKSPACE, set_: SetOption = None) -> None:
     """Go on after a pause."""
-    Workspace(workspace).pause_file.unlink(missing_ok=True)
-    asyncio.run(_mode(_settings(config, set_), Workspace(workspace), "resume", "running"))
+    settings, place = _settings(config, set_), Workspace(workspace)
+    if not settings.kafka:
+        place.must_exist()
+    if place.root.is_dir():
+        place.pause_file.unlink(missing_ok=True)
+    asyncio.run(_mode(settings, place, "resume", "running"))
     print("running")
 
 

@@ -71,7 +71,8 @@ def _state(facts: Facts) -> str:
             if reason == "http" and answers.get("http_status"):
                 why = f"the server answered {answers['http_status']}"
             said = f"failed ({reason}{': ' if why else ''}{why})"
-            return f"{said}; `headrace crawl --retry-failed` asks for it again"
+            command = "seed" if "owner" in facts else "crawl"  # a fleet tells who owns it
+            return f"{said}; `headrace {command} --retry-failed` asks for it again"
         case "refused":
             why = _REFUSALS.get(reason, "")
             never = "" if answers.get("fetches") else ", never requested"
@@ -127,7 +128,8 @@ def _robots(robots: Facts | None, now: float) -> str:
             "forbidden": "its address may not be reached; given up for this run",
         }.get(robots["standing"], "robots.txt not known")
     verdict = "allowed" if robots["allowed"] else "forbidden"
-    delay = f"; asks for {robots['crawl_delay']:g} s between requests" if robots["crawl_delay"] else ""
+    by = f" by {robots['crawl_delay_rule']}" if robots.get("crawl_delay_rule") else ""
+    delay = f"; asks for {robots['crawl_delay']:g} s between requests{by}" if robots["crawl_delay"] else ""
     count = robots.get("sitemaps", 0)
     maps = f"; names {count:,} sitemap{'' if count == 1 else 's'}" if count else ""
     return f"{verdict}: {robots['rule']}{delay}{maps} (answer {robots['status']} at {when(robots['fetched_at'], now)})"
@@ -202,12 +204,22 @@ def _next(facts: Facts, now: float) -> Iterator[str]:
         lines.append(
             f"released at {when(lease['since'], now)} as fetch {lease['fetch_id']}, attempt {lease['attempt']}"
         )
+    lines.extend(_if_found_again(facts))
     if facts["state"] == "unknown" and not _is_robots(facts):
         lines.append(_if_found(facts))
         if facts["unread"] and facts["scope"]["allowed"]:
             lines.append(f"{facts['unread']:,} batches of links are not yet read: it may be in one of them")
     for number, text in enumerate(lines):
         yield _line("" if number else "next", text)
+
+
+def _if_found_again(facts: Facts) -> Iterator[str]:
+    """Of a URL that was refused. An owner of an older release says neither."""
+    if facts["state"] == "refused" and facts.get("cap"):
+        yield f"{facts['cap']}, which is spent: with more, it would be taken if found again"
+    elif facts.get("if_found_again"):
+        yield "the settings have changed since: it would be taken if found again"
+        yield "(`headrace crawl --refresh` reads pages again that have changed, `headrace seed` names it)"
 
 
 def _if_found(facts: Facts) -> str:

@@ -1,15 +1,20 @@
 """`headrace pages` and `headrace show`: the index and the store, with neither engine nor lock."""
 
+import shlex
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any, Literal, TextIO
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TextIO
 
 import typer
 
 from headrace.commands.options import DEFAULT_WORKSPACE, ConfigOption, SetOption, WorkspaceOption, load
+from headrace.invocation import how_to
 from headrace_schemas.errors import UsageError
+
+if TYPE_CHECKING:
+    from headrace_storer.views import PageRow
 
 Format = Literal["table", "csv", "jsonl"]
 
@@ -37,11 +42,23 @@ def pages(
 
     settings, _ = load(config, set_)
     index = open_index(settings, workspace, create=False)
+    written = 0
+
+    def counted(rows: "Iterable[PageRow]") -> "Iterator[PageRow]":
+        nonlocal written
+        for row in rows:
+            written += 1
+            yield row
+
     try:
         with _target(output) as out:
-            write_rows(index.rows(host=host, status=status, limit=limit), format, out)
+            write_rows(counted(index.rows(host=host, status=status, limit=limit)), format, out)
     finally:
         index.close()
+    if not written:
+        yet = f"no pages yet: `{how_to('status', workspace)}` says how far the crawl is"
+        chosen = host is not None or status is not None or limit == 0
+        print(f"headrace: {'no page is like that' if chosen else yet}", file=sys.stderr)
 
 
 @contextmanager
@@ -88,7 +105,8 @@ def show(
         index.close()
     wants_body = html or text or markdown
     if detail is None and (wants_body or not history):
-        raise UsageError(f"{found.url} is not in the index of {workspace}")
+        why = how_to(f"explain {shlex.quote(found.url)}", workspace)
+        raise UsageError(f"{found.url} is not in the index of {workspace}: `{why}` says what is known of it")
     if detail is None:  # a robots.txt or a sitemap: asked for, and no page
         print(f"{'url':<18} {found.url}")
         _print_history(history)

@@ -34,6 +34,8 @@ def check(
     from headrace_runtime.config_checks import together
     from headrace_schemas.urls import BadUrl, as_found
 
+    if depth < 0:
+        raise UsageError(f"--depth {depth}: a seed is at depth 0, and nothing is nearer")
     settings, _ = load(config, set_)
     if wrong := together(settings):
         raise UsageError(wrong)
@@ -57,7 +59,8 @@ def robots(
     urls: Annotated[list[str], typer.Argument(metavar="URL...")],
     agent: Annotated[str, typer.Option(metavar="NAME", help="Product token to judge for.")] = "headrace",
 ) -> None:
-    """A line each: allow or deny, the URL, the rule of that robots.txt that decided."""
+    """A line each: allow or deny, the URL, the rule of that robots.txt that decided. Then, if it asks for one, a line
+    with the delay in seconds."""
     from headrace_frontier.robots import RobotsRules
     from headrace_schemas.urls import BadUrl, as_found
 
@@ -73,3 +76,5 @@ def robots(
             raise UsageError(f"{raw!r} is no http(s) URL ({error.reason})") from None
         verdict = rules.judge(url)
         print(f"{'allow' if verdict.allowed else 'deny'}\t{url}\t{verdict.rule}")
+    if rules.delay is not None:
+        print(f"delay\t{rules.delay.seconds:g}\t{rules.delay.rule}")

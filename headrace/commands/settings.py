@@ -49,5 +49,8 @@ def show(config: ConfigOption = None, workspace: WorkspaceOption = DEFAULT_WORKS
 @config_app.command(epilog="Example: headrace config check --config crawl.yaml")
 def check(config: ConfigOption = None, workspace: WorkspaceOption = DEFAULT_WORKSPACE, set_: SetOption = None) -> None:
     """Exit 0 if the configuration is right, 2 with one line if not."""
-    load(config, set_)
+    from headrace.seeding import right_contact
+
+    settings, _ = load(config, set_)
+    right_contact(settings)
     print("ok")

@@ -41,6 +41,18 @@ def _each(read: Callable[[str], object]) -> Callable[[tuple[str, ...]], str | No
     return check
 
 
+def _once(read: Callable[[str], tuple[Any, ...]]) -> Callable[[tuple[str, ...]], str | None]:
+    """Each rule names what it is for: a second one of that name would be ignored, or take the place of the first."""
+
+    def check(value: tuple[str, ...]) -> str | None:
+        if bad := _each(read)(value):
+            return bad
+        names = [read(text)[0] for text in value]
+        return next((f"each name once; not {name} twice" for name in names if names.count(name) > 1), None)
+
+    return check
+
+
 def _patterns(value: tuple[str, ...]) -> str | None:
     from headrace_schemas.patterns import BadPattern, Patterns  # few settings need it, every command loads this module
 
@@ -52,7 +64,7 @@ def _patterns(value: tuple[str, ...]) -> str | None:
 
 
 def _page_types(value: tuple[str, ...]) -> str | None:
-    return _each(rules.page_type)(value) or _patterns(tuple(rules.page_type(text)[1] for text in value))
+    return _once(rules.page_type)(value) or _patterns(tuple(rules.page_type(text)[1] for text in value))
 
 
 def _group(value: str) -> str | None:
@@ -114,8 +126,9 @@ _CHECKS: Mapping[str, Callable[[Any], str | None]] = {
     "scope.follow_only": _each(rules.type_name),
     "scope.group": _group,
     "scope.low_priority": _patterns,
-    "politeness.hosts": _each(rules.polite_host),
-    "limits.group_pages": _each(rules.group_cap),
+    "politeness.hosts": _once(rules.polite_host),
+    "limits.group_pages": _once(rules.group_cap),
+    "canonical.drop_params": _each(rules.param_name),
     "canonical.sites": _each(rules.site_params),
     "fetch.allow_private": _ranges,
     "streams.url": _streams,

@@ -43,7 +43,8 @@ class Field(NamedTuple):
     @property
     def allowed(self) -> str:
         if isinstance(self.shape, shapes.LiteralType):
-            return _either(get_args(self.hint))  # in the order they were written, which is one of meaning
+            # In the order they were written, which is one of meaning; empty is what it is when nothing is said.
+            return _either(word for word in get_args(self.hint) if word)
         return _allowed(self.shape)
 
     def read(self, given: Given) -> Any:

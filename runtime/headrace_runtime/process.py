@@ -18,10 +18,12 @@ from headrace_runtime.rootcause import root_cause
 from headrace_schemas.errors import HeadraceError, LayoutMismatch, UsageError
 
 DONE, FAILED, USAGE, INTERRUPTED = 0, 1, 2, 130
-YOUNG = 10_000
+YOUNG = 50_000
 """Objects the garbage collector lets come before it looks. At Python's own 700 it looked through the requests under way
 again and again, a tenth of the CPU of a page; what we do leaves next to no cycles behind."""
 DESCRIPTORS = 65_536
+_NOT_OURS = (errno.EROFS, errno.EACCES, errno.EPERM, errno.ENOTDIR)
+"""What a folder may be that somebody else has to mend."""
 _HANDLED = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1)
 
 log = get_logger("process")
@@ -58,6 +60,7 @@ class Signals:
 
 def run(main: Callable[[Signals], Awaitable[int]]) -> int:
     """Runs `main` to its end and says the exit code; whatever escapes it becomes one line and a code."""
+    gc.freeze()  # modules and what is in them: there as long as we are: no collection need look at it
     gc.set_threshold(YOUNG)
     malloc.give_back()
     _raise_descriptors()
@@ -110,6 +113,8 @@ def report(error: BaseException) -> int:
             _complain(str(cause) or type(cause).__name__)
         case OSError(errno=errno.ENOSPC | errno.EDQUOT):
             _complain(f"disk full: {cause}; what was committed is kept, make room and start again")
+        case OSError(errno=number, filename=str(path)) if number in _NOT_OURS:
+            _complain(f"{path}: {cause.strerror}")
         case _:
             log.exception("unexpected error", of=cause)
             _complain(f"unexpected {type(cause).__name__}: {cause}")

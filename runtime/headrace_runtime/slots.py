@@ -4,10 +4,13 @@ A killed process leaves its slot to whoever starts next, so that the next one fi
 partitions over at once, instead of after a session timeout.
 """
 
+import errno
 import fcntl
 import itertools
 import os
 import re
+import secrets
+from contextlib import suppress
 from pathlib import Path
 
 from headrace_schemas.errors import UsageError, WorkspaceBusy
@@ -19,14 +22,19 @@ _INSTANCE = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,99}")
 class Slot:
     """Held by a file lock for the life of the process, however that ends."""
 
-    def __init__(self, path: Path, lock: int) -> None:
-        self.path = path
+    def __init__(self, path: Path, lock: int, workspace: str) -> None:
+        self.path, self._workspace = path, workspace
         self._lock: int | None = lock
 
     @property
     def instance(self) -> str:
         """Unique within the workspace, and the same after a restart."""
         return self.path.name
+
+    @property
+    def member(self) -> str:
+        """Unique among all workspaces, and the same after a restart: others may share our brokers."""
+        return f"{self.instance}-{self._workspace}"
 
     def release(self) -> None:
         """Twice is once."""
@@ -64,16 +72,36 @@ def _try(path: Path) -> Slot | None:
     try:
         path.mkdir(parents=True, exist_ok=True)
         lock = os.open(path / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-    except (PermissionError, FileExistsError, NotADirectoryError) as error:
+        workspace = _workspace(path.parent)
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise  # that is no mistake
         raise UsageError(f"cannot keep state in {path}: {error.strerror}") from None
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         os.close(lock)
         return None
-    os.truncate(lock, 0)
-    os.pwrite(lock, b"%d\n" % os.getpid(), 0)
-    return Slot(path, lock)
+    with suppress(OSError):  # only told to people: a full disk is waited for elsewhere
+        os.truncate(lock, 0)
+        os.pwrite(lock, b"%d\n" % os.getpid(), 0)
+    return Slot(path, lock, workspace)
+
+
+def _workspace(state: Path) -> str:
+    """A random word for the workspace, made once by whoever comes first, and kept with the state."""
+    file = os.open(state / "id", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        known = os.read(file, 100).decode("ascii", "replace").strip()
+        if not _INSTANCE.fullmatch(known):
+            known = secrets.token_hex(8)
+            os.truncate(file, 0)
+            os.pwrite(file, f"{known}\n".encode(), 0)
+            os.fsync(file)
+        return known
+    finally:
+        os.close(file)
 
 
 def _holder(path: Path) -> str:

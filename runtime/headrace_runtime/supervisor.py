@@ -5,6 +5,7 @@ start each ─► join each group ─► lanes and background tasks run ─► s
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from typing import Any, Literal
 
 from prometheus_client import CollectorRegistry
@@ -41,7 +42,9 @@ class Supervisor:
         self._background: list[asyncio.Task[None]] = []
         self._errors: list[BaseException] = []
         for service in services:
-            LaneMeters.of(registry).expect(service.group, service.topics, lambda: self._state != "starting")
+            LaneMeters.of(registry).expect(
+                service.group, service.topics, lambda: self._state != "starting", partial(self._stalled, service.group)
+            )
 
     async def run(self, stop: asyncio.Event) -> None:
         """Returns after `stop`, when all has ended; raises the first error of anything, when the rest has ended too."""
@@ -58,10 +61,15 @@ class Supervisor:
 
     def ready(self) -> tuple[bool, str]:
         """A process with no lanes is ready too: it stands by, there being more processes than partitions."""
-        waits = {service.group: why for service in self._opened if (why := service.waits())}
+        waits = {group: stalled.why for group, member in self._members.items() if (stalled := member.stalled)}
+        waits |= {service.group: why for service in self._opened if (why := service.waits())}
         if waits:
             return False, "; ".join(f"{group} waits: {why}" for group, why in waits.items())
         return self._state == "running", self._state
+
+    def _stalled(self, group: str) -> float:
+        member = self._members.get(group)
+        return member.stalled.seconds if member and member.stalled else 0.0
 
     def busy(self) -> int:
         return sum(service.busy() for service in self._services)

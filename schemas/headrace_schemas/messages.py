@@ -186,6 +186,16 @@ class Failed(Struct, frozen=True, gc=False, array_like=True, tag="failed"):
     """For people: one line, bounded."""
     size: int = 0
 
+    @property
+    def is_fault(self) -> bool:
+        """Whether it says something about the host rather than about the URL."""
+        return self.reason in HOST_FAULTS or self.status >= 500
+
+    @property
+    def is_refusal(self) -> bool:
+        """Whether the host may be telling us to go away."""
+        return self.status in (403, 429)
+
 
 class Refused(Struct, frozen=True, gc=False, array_like=True, tag="refused"):
     """Never requested: the address is not allowed."""
@@ -232,6 +242,9 @@ FAILURES = {
     "poison": "the task could not be read",
     "crashed": "fetching it raised an unexpected error",
 }
+
+
+HOST_FAULTS = frozenset({"connect", "dns", "tls", "timeout", "protocol"})
 
 
 class Phases(Struct, frozen=True, gc=False, array_like=True):
@@ -382,6 +395,10 @@ class Progress(Struct, frozen=True, gc=False, tag="progress"):
     """The host that `next_due` is of."""
     next_why: str = ""
     """What it waits for: breaker | retry_after | robots | retry; empty: only its turn."""
+    needing: int = 0
+    """Of `queued`: those that need a credit of `max_pages`."""
+    pool_spent: bool = False
+    """Of the partition that keeps the pool: it has no credit left."""
 
     @property
     def discovered(self) -> int:
@@ -417,6 +434,8 @@ class CrawlSettings(Struct, frozen=True, gc=False):
     """`politeness.hosts`."""
     max_body: int = 10 * 1024 * 1024
     """`fetch.max_bytes`: what a page may cost of a budget of bytes."""
+    seed_hosts: tuple[str, ...] = ()
+    """Hosts of all seeds so far: what the roots of another mode are made of. Empty in a crawl of an older release."""
 
 
 class Control(Struct, frozen=True, gc=False, tag="control"):

@@ -10,6 +10,7 @@ from typing import NamedTuple
 import can_ada
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
+_PARAM = re.compile(r"[^\s*&=#]+\*?|\*")
 _NO_HOST = re.compile(r"[\s/\\?#@*%:]")
 _ADDRESS = re.compile(r"\[[0-9A-Fa-f:.]+\]")
 DEFAULT_TYPE = "page"
@@ -32,6 +33,13 @@ def host_name(text: str) -> str:
     if not host or host.endswith("."):
         raise BadRule("host names such as www.example.org, without scheme, port or *")
     return host
+
+
+def param_name(text: str) -> str:
+    """As it stands in a query: what could never be found there is a slip."""
+    if not _PARAM.fullmatch(text):
+        raise BadRule("names of parameters, a * only at their end, such as utm_*")
+    return text
 
 
 class SiteParams(NamedTuple):

@@ -21,8 +21,9 @@ class _Section(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class ScopeSettings(_Section, frozen=True):
-    mode: Literal["host", "domain", "all"] = "domain"
-    """Which links are followed: the seeds' hosts, their registrable domains, or any."""
+    mode: Literal["", "host", "domain", "all"] = ""
+    """Which links are followed: the seeds' hosts, their registrable domains, or any; empty: as the crawl was begun (a
+    new one: domain)."""
     hosts: tuple[str, ...] = ()
     """Hosts that belong to the crawl beside the seeds' own."""
     domains: tuple[str, ...] = ()
@@ -52,7 +53,7 @@ class PolitenessSettings(_Section, frozen=True):
     delay: Annotated[float, Meta(ge=0, le=3600)] = 1.0
     """Seconds between the starts of two requests to one host; robots.txt may ask for more."""
     key: Literal["host", "domain"] = "host"
-    """What shares a clock and a partition. Fixed when the workspace is made."""
+    """What shares a clock, a partition and the caps of a host. Fixed when the workspace is made."""
     hosts: tuple[str, ...] = ()
     """Hosts with a delay of their own, or more than one request at once: `intranet.example delay=0.1 connections=4`."""
 
@@ -86,7 +87,7 @@ class FetchSettings(_Section, frozen=True):
     http2: bool = True
     """Whether HTTP/2 is spoken where a server offers it over TLS (pyreqwest only)."""
     connect_timeout: Seconds = 5.0
-    """Seconds to make a connection, TLS included."""
+    """Seconds to look a name up, and again to make a connection, TLS included."""
     read_timeout: Seconds = 10.0
     """Seconds without a byte."""
     total_timeout: Annotated[float, Meta(gt=0)] = 30.0
@@ -94,7 +95,8 @@ class FetchSettings(_Section, frozen=True):
     min_rate: Count = 100
     """Bytes a second that a body must come with at the least, once five seconds have passed; 0: any."""
     max_memory: Positive = 128 * MiB
-    """Bytes of bodies being read at once in one process: more wait, those that would pass it alone are cut."""
+    """Bytes of bodies being read at once in one process, and of what their decoders keep: more wait, those that would
+    pass it alone are cut."""
     max_bytes: Positive = 10 * MiB
     """Bytes of a body after decompression; a larger one fails as too_large."""
     agent: Annotated[str, Meta(pattern=r"^[A-Za-z_-]+$")] = "headrace"
@@ -129,9 +131,11 @@ class BreakerSettings(_Section, frozen=True):
 
 class RobotsSettings(_Section, frozen=True):
     ttl: Seconds = 86_400.0
-    """Seconds a robots.txt is believed."""
+    """Seconds a robots.txt is believed; two delays of its host and a minute at the least."""
     max_delay: Seconds = 300.0
     """Longest Crawl-delay that is honoured, in seconds."""
+    retry: Seconds = 4.0
+    """Seconds before a robots.txt that a server did not give is asked for again, then twice as long; with jitter."""
 
 
 class StreamSettings(_Section, frozen=True):

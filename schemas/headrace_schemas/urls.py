@@ -17,6 +17,7 @@ from publicsuffixlist import PublicSuffixList
 
 from headrace_schemas.params import Dropped, Sites
 
+_KNOWN, _KNOWN_LENGTH = 8_192, 400  # links remembered, about 4 MB; characters of one that is worth it
 MAX_URL = 2_083  # characters; longer ones are traps or data, and break other people's tools
 
 _SCHEME = re.compile(r"([a-zA-Z][a-zA-Z0-9+.\-]*):")
@@ -26,6 +27,7 @@ _BREAKS = str.maketrans("", "", "\t\n\r")  # WHATWG drops these anywhere; hrefs 
 _PERCENT = re.compile(r"(?<!%)(?<!%[0-9a-fA-F])%([0-9a-fA-F]{2})")
 # Java's session in the path. Behind a dot it stays: without it "/..;jsessionid=1" would be a step up.
 _SESSION = re.compile(r"(?<!\.)(?:;jsessionid=[^/;]*)+", re.IGNORECASE)
+_DOTS = re.compile(r"/(?:\.|%2e){1,2}(?=[/?]|\Z)", re.IGNORECASE)
 _PORT = re.compile(r"(https?:[/\\]*[^/\\?#]*):([^/\\?#:\]]*)", re.IGNORECASE)
 _UNRESERVED = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~")
 
@@ -45,11 +47,7 @@ class Found(NamedTuple):
 
 def as_found(raw: str, base: str = "") -> str:
     """The as-found form of `raw`, relative to `base` (as found too) if given; `BadUrl` if never fetchable."""
-    text = raw.strip(_TRIM)
-    if "\n" in text or "\t" in text or "\r" in text:
-        text = text.translate(_BREAKS)
-    if base:
-        text = _absolute(text, base)
+    text = _joined(raw, base)
     if len(text) > 4 * MAX_URL:
         raise BadUrl("too_long", text)
     scheme = _SCHEME.match(text)
@@ -72,11 +70,40 @@ def as_found(raw: str, base: str = "") -> str:
         raise BadUrl("no_host", raw)
     href: str = parsed.href
     href = href.partition("#")[0]
+    if "/." in href or "/%2" in href:
+        href = _without_dots(href)
     if ":0" in href and origin_of(href).endswith(":0"):
         raise BadUrl("bad_port", raw)
     if len(href) > MAX_URL:
         raise BadUrl("too_long", raw)
     return href
+
+
+def _without_dots(href: str) -> str:
+    """Dot segments taken out as WHATWG says. The parser forgets them behind a name that begins with a dot (ada 3.0.0
+    leaves "/.b/../c" as it is): what robots.txt forbids would have a spelling that no rule of it matches."""
+    path, question, query = href.partition("?")
+    if _DOTS.search(path) is None:
+        return href
+    origin = origin_of(path)
+    kept: list[str] = []
+    segments = path[len(origin) + 1 :].split("/")
+    for segment in segments:
+        dots = segment.lower().replace("%2e", ".")
+        if dots == "..":
+            del kept[-1:]
+        elif dots != ".":
+            kept.append(segment)
+    if dots in (".", ".."):
+        kept.append("")
+    return f"{origin}/{'/'.join(kept)}{question}{query}"
+
+
+def _joined(raw: str, base: str) -> str:
+    text = raw.strip(_TRIM)
+    if "\n" in text or "\t" in text or "\r" in text:
+        text = text.translate(_BREAKS)
+    return _absolute(text, base) if base else text
 
 
 def _parses_without_port(text: str) -> bool:
@@ -137,6 +164,7 @@ class Canonicaliser:
         self.rules = rules or CanonicalRules()
         self._everywhere = Dropped(self.rules.drop_params)
         self._sites = Sites(self.rules.sites, self.rules.drop_params) if self.rules.sites else None
+        self._known = lru_cache(_KNOWN)(self._found)
 
     @property
     def fingerprint(self) -> str:
@@ -144,7 +172,12 @@ class Canonicaliser:
         return "1:" + xxhash.xxh3_64_hexdigest(repr(self.rules).encode())
 
     def find(self, raw: str, base: str = "") -> Found:
-        url = as_found(raw, base)
+        """Remembers the last thousands: every page of a site repeats the links of its menu."""
+        text = _joined(raw, base)
+        return self._known(text) if len(text) <= _KNOWN_LENGTH else self._found(text)
+
+    def _found(self, text: str) -> Found:
+        url = as_found(text)
         return Found(url, self.key(url))
 
     def key(self, url: str) -> bytes:

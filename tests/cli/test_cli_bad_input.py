@@ -55,6 +55,12 @@ def test_a_public_crawl_without_a_contact_is_refused_with_the_way_to_give_it(tmp
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize("command", [("crawl", "https://example.org/"), ("config", "check")])
+def test_a_contact_that_cannot_stand_in_a_user_agent_is_refused(tmp_path: Path, command: tuple[str, ...]) -> None:
+    done = headrace(*command, cwd=tmp_path, HEADRACE_CONTACT="Bob (bots)")
+    one_line(done, 2, "contact", "Bob (bots)", "User-Agent")
+
+
 def test_a_crawl_without_seeds_says_so(tmp_path: Path) -> None:
     one_line(headrace("crawl", "--contact", "me@example.org", cwd=tmp_path), 2, "no seeds")
 
@@ -80,6 +86,26 @@ def test_a_configuration_file_that_is_not_there_is_named(tmp_path: Path) -> None
 
 def test_an_unknown_scope_lists_the_known_ones(tmp_path: Path) -> None:
     one_line(headrace("crawl", SEED, "--scope", "galaxy", cwd=tmp_path), 2, "galaxy", "domain")
+
+
+@pytest.mark.parametrize(
+    ("setting", "value", "what"),
+    [
+        ("canonical.drop_params", "a*b", "*"),
+        ("canonical.drop_params", " utm_x", "utm_"),
+        ("canonical.drop_params", "", "names of parameters"),
+        ("canonical.drop_params", "a=b", "a=b"),
+        ("scope.page_types", '["issue=/a", "page=/c", "issue=/b"]', "issue twice"),
+        ("limits.group_pages", '["issue=1", "issue=2"]', "issue twice"),
+        ("politeness.hosts", '["A.test delay=1", "a.test delay=2"]', "a.test twice"),
+    ],
+)
+def test_a_setting_that_means_nothing_is_refused(tmp_path: Path, setting: str, value: str, what: str) -> None:
+    one_line(headrace("crawl", SEED, "--set", f"{setting}={value}", cwd=tmp_path), 2, setting, what)
+
+
+def test_a_depth_nearer_than_a_seed_is_refused(tmp_path: Path) -> None:
+    one_line(headrace("policy", "check", SEED, "--depth", "-1", cwd=tmp_path), 2, "--depth -1")
 
 
 def test_a_workspace_that_cannot_be_made_is_named(tmp_path: Path) -> None:
@@ -169,3 +195,34 @@ def test_a_full_disk_ends_the_crawl_with_one_line_and_the_crawl_goes_on_later(tm
         assert "Traceback" not in done.stderr
     finally:
         subprocess.run(["umount", "-l", str(small)], check=True)
+
+
+@pytest.mark.parametrize("command", ["crawl", "seed", "run", "status", "resume", "pause", "reset", "pages"])
+@pytest.mark.parametrize("workspace", ["file", "file/ws"])
+def test_a_workspace_that_is_a_file_is_one_line(tmp_path: Path, command: str, workspace: str) -> None:
+    (tmp_path / "file").write_text("kept")
+    words = {"crawl": [SEED], "seed": [SEED], "run": ["parser"], "reset": ["--yes"]}.get(command, [])
+    broker = ["--set", "streams.url=kafka://127.0.0.1:1"] if command == "run" else []
+    one_line(headrace(command, *words, *broker, "--workspace", workspace, cwd=tmp_path), 2, workspace)
+    assert (tmp_path / "file").read_text() == "kept"
+
+
+@pytest.mark.skipif(os.geteuid() != 0 or not sys.platform.startswith("linux"), reason="needs to mount a small disk")
+def test_a_workspace_that_cannot_be_written_is_one_line(tmp_path: Path) -> None:
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=16m", "none", str(disk)], capture_output=True).returncode:
+        pytest.skip("mounting is not allowed here")
+    try:
+        workspace = ["--workspace", str(disk / "ws")]
+        assert headrace("seed", SEED, *workspace, cwd=tmp_path).returncode == 0
+        (disk / "ws" / "pause").touch()
+        subprocess.run(["mount", "-o", "remount,ro", str(disk)], check=True)
+        for words in (["crawl", SEED], ["seed", SEED], ["pause"], ["resume"], ["status"]):
+            one_line(headrace(*words, *workspace, cwd=tmp_path), 1, "Read-only file system")
+        broker = ["--set", "streams.url=kafka://127.0.0.1:1"]
+        one_line(headrace("run", "parser", *broker, *workspace, cwd=tmp_path), 2, "Read-only file system")
+        elsewhere = ["--workspace", str(disk / "new")]
+        one_line(headrace("crawl", SEED, *elsewhere, cwd=tmp_path), 2, "Read-only file system")
+    finally:
+        subprocess.run(["umount", "-l", str(disk)], check=True)

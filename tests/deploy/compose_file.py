@@ -11,6 +11,8 @@ ROOT = Path(__file__).parents[2]
 COMPOSE = ROOT / "docker-compose.yml"
 OURS = ("topics", "frontier", "fetcher", "parser", "storer", "headrace")
 """Services that run our image."""
+NEEDED = {"HEADRACE_CONTACT": "ops@example.org", "POSTGRES_PASSWORD": "s3$cret", "GRAFANA_PASSWORD": "other"}
+"""What .env has to say."""
 _VARIABLE = re.compile(r"\$\{(?P<name>\w+)(?::(?P<how>[-?])(?P<word>[^}]*))?\}")
 _ENTRYPOINT = re.compile(r'^ENTRYPOINT \["(\w+)"\]$', re.MULTILINE)
 

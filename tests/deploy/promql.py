@@ -22,6 +22,7 @@ _NO_NAME = re.compile(
     """,
     re.VERBOSE | re.IGNORECASE,
 )
+_LABEL_VALUES = re.compile(r"label_values\((?P<series>.+),\s*(?P<label>\w+)\)")
 _NAME = re.compile(r"[a-zA-Z_:][a-zA-Z0-9_:]*(?!\s*\(|[a-zA-Z0-9_:])")
 
 
@@ -52,9 +53,34 @@ def panels(dashboard: dict[str, Any]) -> list[dict[str, Any]]:
 
 def of_dashboards() -> Iterator[Query]:
     for file, dashboard in dashboards().items():
-        for panel in panels(dashboard):
-            for target in panel["targets"]:
-                yield Query(f"{file}: {panel['title']}", filled(target["expr"]))
+        yield from of_panels(file, dashboard)
+        yield from of_variables(file, dashboard)
+        yield from of_annotations(file, dashboard)
+
+
+def of_panels(file: str, dashboard: dict[str, Any]) -> Iterator[Query]:
+    for panel in panels(dashboard):
+        for target in panel["targets"]:
+            yield Query(f"{file}: {panel['title']}", filled(target["expr"]))
+
+
+def of_variables(file: str, dashboard: dict[str, Any]) -> Iterator[Query]:
+    """As a query that has a result for each value: of what has the label."""
+    for variable in dashboard["templating"]["list"]:
+        if variable["type"] != "query":
+            continue
+        where, text = f"{file}: ${variable['name']}", variable["query"]["query"]
+        asked = _LABEL_VALUES.fullmatch(text)
+        assert asked is not None, f"{where}: {text} is no label_values(metric, label)"
+        assert variable["definition"] == text, f"{where}: Grafana shows the one and asks the other"
+        label = asked["label"]
+        yield Query(where, filled(f"group by ({label}) ({asked['series']}) unless on ({label}) vector(1)"))
+
+
+def of_annotations(file: str, dashboard: dict[str, Any]) -> Iterator[Query]:
+    for annotation in dashboard["annotations"]["list"]:
+        if annotation["datasource"]["type"] == "prometheus":
+            yield Query(f"{file}: annotation {annotation['name']}", filled(annotation["expr"]))
 
 
 def of_rules() -> Iterator[Query]:

@@ -3,8 +3,6 @@
 import ast
 import json
 import re
-import shutil
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,37 +13,18 @@ import yaml
 from headrace import __version__
 from headrace_runtime import config
 from headrace_runtime.config import NOT_SETTINGS
-from tests.deploy.compose_file import COMPOSE, OURS, ROOT, Service, command_of, mounted, services
-from tests.headrace_command import environment, headrace
+from tests.deploy.compose_file import COMPOSE, NEEDED, OURS, ROOT, Service, command_of, mounted, services
+from tests.deploy.conftest import Load
+from tests.headrace_command import headrace
 
-CHECK = ROOT / "deploy/checks/compose"
-NEEDED = {"HEADRACE_CONTACT": "ops@example.org", "POSTGRES_PASSWORD": "s3$cret", "GRAFANA_PASSWORD": "other"}
 FLEET = ("frontier", "fetcher", "parser", "storer")
 ALL = services(NEEDED)
+OPERATIONS = (ROOT / "docs/operations.md").read_text()
 
 Document = dict[str, Any]
 
 
 # ---- the real parser ---------------------------------------------------------------------------
-
-
-@pytest.fixture(scope="module")
-def parsed(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., "subprocess.CompletedProcess[str]"]:
-    """Compose's own parser and schema over a file: JSON of what it understands, or its complaint."""
-    go = shutil.which("go")
-    if go is None:
-        pytest.skip("no Go on this machine: compose's own parser is a Go module")
-    program = tmp_path_factory.mktemp("compose") / "compose"
-    built = subprocess.run([go, "build", "-o", str(program), "."], cwd=CHECK, capture_output=True, text=True)
-    assert built.returncode == 0, built.stderr
-
-    def load(file: Path, *variables: str) -> "subprocess.CompletedProcess[str]":
-        return subprocess.run([str(program), str(file), *variables], env={}, capture_output=True, text=True)
-
-    return load
-
-
-Load = Callable[..., "subprocess.CompletedProcess[str]"]
 
 
 @pytest.mark.slow
@@ -111,10 +90,33 @@ def test_a_service_is_pinned_confined_and_bounded(name: str) -> None:
     assert re.fullmatch(r"\d+[mg]", service["mem_limit"])
     assert service["pids_limit"] > 0
     assert service["logging"]["options"].keys() == {"max-size", "max-file"}, "a crash loop must not fill the disk"
-    assert name == "kafka" or service["read_only"] is True
+    assert service["read_only"] is True
+    for folder in service.get("tmpfs", ()):
+        assert re.search(r":size=\d+m,", folder), f"{folder}: memory without a bound"
     assert "container_name" not in service
     for port in service.get("ports", ()):
         assert port.startswith("127.0.0.1:"), port
+
+
+def test_the_memory_that_the_docs_ask_for_is_what_the_limits_add_up_to() -> None:
+    units = {"g": 1, "m": 1024}
+    given = {name: re.fullmatch(r"(\d+)([mg])", service["mem_limit"]) for name, service in ALL.items()}
+    limits = {name: int(limit[1]) / units[limit[2]] for name, limit in given.items() if limit}
+    command = limits.pop("headrace")
+    del limits["topics"]  # over before the others begin
+    wording = r"and (\d+) GB of memory: .* add up to ([\d.]+) GB, ([\d.]+) GB while a command runs"
+    said = re.search(wording, " ".join(OPERATIONS.split()))
+    assert said is not None
+    machine, running, most = map(float, said.groups())
+    assert (running, most) == (sum(limits.values()), sum(limits.values()) + command)
+    assert machine > most
+
+
+def test_the_docs_pin_the_images_that_are_used() -> None:
+    [asked] = re.findall(r"RepoDigests 0}}' (.+)$", OPERATIONS, re.MULTILINE)
+    assert asked.split() == [ALL[name]["image"] for name in ("kafka", "postgres")]
+    [base] = re.findall(r"--build-arg PYTHON=(\S+?)@", OPERATIONS)
+    assert f"ARG PYTHON={base}\n" in (ROOT / "deploy/Dockerfile").read_text()
 
 
 @pytest.mark.parametrize("name", [name for name in ALL if name not in ("topics", "headrace")])
@@ -220,129 +222,11 @@ def test_prometheus_and_grafana_read_what_the_repository_has() -> None:
     assert (ROOT / "deploy/prometheus" / Path(target.partition("=")[2]).name).is_file()
 
 
-# ---- .env --------------------------------------------------------------------------------------
-
-
-def _example() -> str:
-    return (ROOT / ".env.example").read_text()
-
-
 def test_the_example_has_every_variable_of_the_file_and_no_other() -> None:
+    example = (ROOT / ".env.example").read_text()
     used = dict(re.findall(r"\$\{(\w+)(?::-([^}]*))?", COMPOSE.read_text()))
-    offered = dict(re.findall(r"^#?([A-Z_]+)=(.*)$", _example(), re.MULTILINE))
+    offered = dict(re.findall(r"^#?([A-Z_]+)=(.*)$", example, re.MULTILINE))
     assert set(used) - {"HEADRACE_VERSION"} == set(offered)
     for name, value in offered.items():
         assert name == "CRAWL_CONFIG" or value == used[name], f"{name} is shown at its default"
-    assert set(re.findall(r"^([A-Z_]+)=$", _example(), re.MULTILINE)) == set(NEEDED), "nobody's secret is everybody's"
-
-
-class Operator:
-    """`make` in a copy of what it reads, with a `docker` that only writes down what it is told."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder, self.said = folder, folder / "docker.log"
-        (folder / "deploy").mkdir()
-        shutil.copy(ROOT / "Makefile", folder)
-        shutil.copy(ROOT / "deploy/preflight.sh", folder / "deploy")
-        self.docker("exit 0")
-
-    def docker(self, body: str) -> None:
-        (self.folder / "bin").mkdir(exist_ok=True)
-        script = self.folder / "bin/docker"
-        script.write_text(f'#!/bin/sh\necho "$@" >>"{self.said}"\n{body}\n')
-        script.chmod(0o755)
-
-    def env(self, **values: str) -> None:
-        lines = _example().splitlines()
-        for name, value in values.items():
-            lines[lines.index(f"{name}=")] = f"{name}={value}"
-        (self.folder / ".env").write_text("\n".join(lines))
-
-    def make(self, *args: str) -> "subprocess.CompletedProcess[str]":
-        variables = environment()
-        variables = {k: v for k, v in variables.items() if k not in NEEDED and not k.startswith("MAKE")}
-        variables["PATH"] = f"{self.folder / 'bin'}:{variables['PATH']}"
-        return subprocess.run(["make", *args], cwd=self.folder, env=variables, capture_output=True, text=True)
-
-    def told(self) -> list[str]:
-        lines = self.said.read_text().splitlines() if self.said.exists() else []
-        return [line.removeprefix("compose ") for line in lines if line not in ("compose version", "info")]
-
-
-@pytest.fixture
-def operator(tmp_path: Path) -> Operator:
-    return Operator(tmp_path)
-
-
-def refused(done: "subprocess.CompletedProcess[str]", *words: str) -> None:
-    [line, *rest] = [line for line in done.stderr.splitlines() if line]
-    assert done.returncode != 0
-    assert line.startswith("headrace: ")
-    assert all(word in line for word in words), line
-    assert all(line.startswith("make: ***") for line in rest), rest
-
-
-TARGETS = (["up"], ["down"], ["logs"], ["scale", "FETCHERS=2"], ["seed", "URL=https://example.org/"], ["status"])
-
-
-@pytest.mark.parametrize("target", TARGETS, ids=lambda target: target[0])
-def test_without_docker_a_target_says_so_in_one_line(operator: Operator, target: list[str]) -> None:
-    operator.docker("exit 1")
-    refused(operator.make(*target), "Docker")
-    operator.docker('[ "$1" = compose ]')
-    refused(operator.make(*target), "no Docker engine answers")
-    assert operator.told() == []
-
-
-def test_up_wants_an_env_file_filled_in(operator: Operator) -> None:
-    refused(operator.make("up"), "cp .env.example .env")
-    filled_in: dict[str, str] = {}
-    for name in NEEDED:
-        operator.env(**filled_in)
-        refused(operator.make("up"), name, "empty")
-        operator.env(**filled_in, **{name: "'change-me'  # later"})
-        refused(operator.make("up"), name, "example's")
-        filled_in[name] = '"a b#c"'
-    assert operator.told() == []
-    operator.env(**filled_in)
-    assert operator.make("up").returncode == 0
-    assert operator.told()[:3] == [
-        "build",
-        "run --rm --no-deps headrace config check",  # a wrong setting is told here, not in a container's log
-        "up --detach --remove-orphans",
-    ]
-
-
-def test_a_file_of_settings_that_is_not_there_is_named(operator: Operator) -> None:
-    operator.env(**dict.fromkeys(NEEDED, "given"))
-    file = operator.folder / ".env"
-    file.write_text(file.read_text() + "\nCRAWL_CONFIG=./mine.yaml\n")
-    refused(operator.make("up"), "CRAWL_CONFIG", "./mine.yaml")
-    (operator.folder / "mine.yaml").touch()
-    assert operator.make("up").returncode == 0
-
-
-def test_scale_seed_and_status_say_to_compose_what_they_mean(operator: Operator) -> None:
-    operator.env(**dict.fromkeys(NEEDED, "given"))
-    run = "run --rm --no-deps --quiet-pull headrace"
-    for asked, told in (
-        (["scale", "FETCHERS=4"], "up --detach --no-deps --no-recreate --scale fetcher=4 fetcher"),
-        (
-            ["scale", "FETCHERS=4", "PARSERS=2"],
-            "up --detach --no-deps --no-recreate --scale fetcher=4 --scale parser=2 fetcher parser",
-        ),
-        (["seed", "URL=https://example.org/?a=1&b=2"], f"{run} seed https://example.org/?a=1&b=2"),
-        (["status", "ARGS=--json"], f"{run} status --json"),
-        (["logs", "SERVICE=storer"], "logs --follow --tail 100 storer"),
-        (["down"], "--profile tools down --remove-orphans"),
-    ):
-        done = operator.make(*asked)
-        assert done.returncode == 0, done.stderr
-        assert " ".join(operator.told()[-1].split()) == told
-
-
-def test_scale_and_seed_without_a_number_or_a_url_say_what_they_want(operator: Operator) -> None:
-    refused(operator.make("scale"), "make scale FETCHERS=4")
-    refused(operator.make("scale", "FETCHERS=many"), "fetcher=many")
-    refused(operator.make("seed"), "make seed URL=")
-    assert operator.told() == []
+    assert set(re.findall(r"^([A-Z_]+)=$", example, re.MULTILINE)) == set(NEEDED), "nobody's secret is everybody's"

@@ -4,6 +4,7 @@ real PostgreSQL, seen by a real Prometheus: hosts are mapped to loopback, mounts
 import json
 import os
 import random
+import re
 import signal
 import subprocess
 import time
@@ -166,11 +167,17 @@ async def test_every_setting_of_kafka_in_the_file_is_one_it_knows(kafka: Compose
         await admin.close()
     in_force = {row[0]: row[1] for row in answer.resources[0][4]}
     given = services(ENV)["kafka"]["environment"]
-    for variable in given.keys() - {"KAFKA_HEAP_OPTS"}:  # of the start script
+    for variable in given.keys() - {"KAFKA_HEAP_OPTS", "EXTRA_ARGS"}:  # of the start script
         name = variable.removeprefix("KAFKA_").lower().replace("_", ".")
         assert in_force[name] is not None, f"Kafka knows no {name}"  # it shows what it does not know, without the value
         if given[variable].isdigit():
             assert in_force[name] == given[variable]
+
+
+def test_kafka_logs_to_its_output_and_into_no_file(kafka: ComposeKafka) -> None:
+    """What the image would write beside it would fill its small tmpfs."""
+    assert re.search(r"^\[20.+\] INFO .+\(org\.apache\.kafka\.", (kafka.home / "server.log").read_text(), re.MULTILINE)
+    assert not [*kafka.home.glob("logs/*"), *kafka.home.glob("*.log.*")]
 
 
 def test_the_commands_of_the_compose_file_crawl_a_web_together(fleet: Fleet) -> None:

@@ -10,8 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.deploy.compose_file import ROOT, services
-from tests.deploy.test_deploy_compose import NEEDED
+from tests.deploy.compose_file import NEEDED, ROOT, services
 from tests.headrace_command import headrace
 
 DOCKERFILE = (ROOT / "deploy/Dockerfile").read_text()

@@ -1,17 +1,33 @@
 """The dashboards as Grafana reads them: laid out, explained, and wired to the data source provisioned."""
 
+import copy
 import re
+from collections.abc import Iterable
 from itertools import combinations
 from typing import Any
 
 import pytest
 import yaml
 
-from tests.deploy.promql import GRAFANA, PROMETHEUS, dashboards, panels
+from tests.deploy.promql import (
+    GRAFANA,
+    PROMETHEUS,
+    Query,
+    dashboards,
+    names,
+    of_annotations,
+    of_panels,
+    of_rules,
+    of_variables,
+    panels,
+    rules,
+)
 
 BOARDS = dashboards()
 boards = pytest.mark.parametrize("board", BOARDS.values(), ids=BOARDS)
+METRICS = (GRAFANA.parents[1] / "docs/metrics.md").read_text(encoding="utf-8")
 WIDTH = 24
+_VARIABLE = re.compile(r"\$\{?([a-z_]\w*)")
 
 
 def uid() -> str:
@@ -87,15 +103,58 @@ def test_rates_are_taken_over_what_grafana_says_or_over_minutes(board: dict[str,
 
 @boards
 def test_variables_that_are_used_are_there(board: dict[str, Any]) -> None:
-    known = {variable["name"] for variable in board["templating"]["list"]}
-    assert known == {"service", "instance"}
-    used = {
-        name
-        for panel in panels(board)
-        for target in panel["targets"]
-        for name in re.findall(r"\$([a-z]\w*)", target["expr"])
-    }
-    assert used <= known
+    """One may use those before it."""
+    known = {"__rate_interval", "__interval"}
+    for variable in board["templating"]["list"]:
+        assert set(_VARIABLE.findall(variable["query"]["query"])) <= known, variable["name"]
+        known.add(variable["name"])
+    assert known >= {"service", "instance"}
+    texts = [target["expr"] for panel in panels(board) for target in panel["targets"]]
+    texts += [annotation.get("expr", "") for annotation in board["annotations"]["list"]]
+    assert {name for text in texts for name in _VARIABLE.findall(text)} <= known
+
+
+def unknown(queries: Iterable[Query]) -> list[str]:
+    """Metrics that neither a service exports, by the list in the docs, nor a rule records."""
+    listed = set(re.findall(r"^\| `(\w+)` \| (\w+)", METRICS, re.MULTILINE))
+    known = {name for name, _ in listed} | {rule["record"] for rule in rules("rules.yml")} | {"ALERTS", "up"}
+    known |= {f"{name}_{part}" for name, kind in listed if kind == "histogram" for part in ("bucket", "sum", "count")}
+    return [
+        f"{query.where}: {name}"
+        for query in queries
+        for name in sorted(names(query.text) - known)
+        if not name.startswith("process_")  # of the client library
+    ]
+
+
+def asked_by(board: dict[str, Any]) -> list[Query]:
+    return [query for asked in (of_panels, of_variables, of_annotations) for query in asked("board", board)]
+
+
+@boards
+def test_panels_variables_and_annotations_ask_for_metrics_there_are(board: dict[str, Any]) -> None:
+    assert unknown(asked_by(board)) == []
+    assert unknown(of_rules()) == []
+
+
+@boards
+def test_a_metric_that_nobody_exports_is_found_wherever_it_is_asked_for(board: dict[str, Any]) -> None:
+    broken = copy.deepcopy(board)
+    text = 'label_values(crawler_invented_info{service=~"$service"}, instance)'
+    broken["templating"]["list"][-1] |= {"query": {"query": text}, "definition": text}
+    broken["annotations"]["list"][-1]["expr"] = "changes(crawler_invented_total[5m]) > 0"
+    assert unknown(asked_by(broken)) == [
+        "board: $instance: crawler_invented_info",
+        "board: annotation Alerts: crawler_invented_total",
+    ]
+
+
+@boards
+def test_the_red_marks_are_of_every_alert_there_is(board: dict[str, Any]) -> None:
+    [annotation] = of_annotations("board", board)
+    matcher = re.search(r'alertname=~"([^"]+)"', annotation.text)
+    assert matcher is not None
+    assert [rule["alert"] for rule in rules("alerts.yml") if not re.fullmatch(matcher[1], rule["alert"])] == []
 
 
 def test_grafana_scrapes_as_often_as_prometheus_does() -> None:

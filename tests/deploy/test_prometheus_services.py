@@ -13,7 +13,7 @@ import pytest
 
 from benchmarks.web.running import RunningWeb
 from benchmarks.web.spec import Errors, Redirects, WebSpec
-from tests.deploy.promql import Query, names, of_dashboards, of_rules
+from tests.deploy.promql import Query, dashboards, names, of_dashboards, of_panels, of_rules, of_variables
 from tests.e2e.crawls import Crawler, kill, until
 from tests.e2e.test_e2e_kafka import Fleet, fleet
 from tests.prometheus_server import Prometheus, program, prometheus
@@ -80,7 +80,7 @@ def families(address: str) -> set[str]:
 
 @pytest.mark.kafka
 @pytest.mark.slow
-def test_every_metric_that_a_panel_a_rule_or_an_alert_names_is_exported(watched: Watched) -> None:
+def test_every_metric_that_a_dashboard_a_rule_or_an_alert_names_is_exported(watched: Watched) -> None:
     assert not missing(watched.server, [*of_dashboards(), *of_rules()])
 
 
@@ -93,10 +93,11 @@ def test_a_name_that_nobody_exports_is_found_out(watched: Watched) -> None:
 
 @pytest.mark.kafka
 @pytest.mark.slow
-def test_every_panel_has_something_to_show(watched: Watched) -> None:
-    """Names are not enough: a label that is not there leaves a panel empty, too."""
+def test_every_panel_and_variable_has_something_to_show(watched: Watched) -> None:
+    """Names are not enough: a label that is not there leaves a panel, or the choice of a variable, empty too."""
     empty = []
-    for query in of_dashboards():
+    shown = [query for board in dashboards().items() for asked in (of_panels, of_variables) for query in asked(*board)]
+    for query in shown:
         if "offset" not in query.text:  # there is nothing yet of that long ago
             try:
                 until(lambda text=query.text: bool(watched.server.query(text)), 20)  # type: ignore[misc]

@@ -25,6 +25,7 @@ EVERYTHING = WebSpec(
     gzip=True,
     validators=True,
 )
+QUICK = ("--set", "retry.base=0.05", "--set", "robots.retry=0.05")
 
 
 def test_a_plain_web_is_crawled_exactly_and_a_second_run_asks_for_nothing(tmp_path: Path) -> None:
@@ -49,7 +50,7 @@ def test_a_plain_web_is_crawled_exactly_and_a_second_run_asks_for_nothing(tmp_pa
 def test_a_web_with_errors_redirects_and_robots_is_crawled_exactly(tmp_path: Path) -> None:
     with RunningWeb(EVERYTHING) as web:
         crawler = Crawler(tmp_path)
-        assert crawler.crawl(web.seeds(), "--delay", "0", "--set", "retry.base=0.05") == 0, crawler.tail()
+        assert crawler.crawl(web.seeds(), "--delay", "0", *QUICK) == 0, crawler.tail()
         walk = web.walk()
         rows = [row for row in crawler.rows() if row["url"] not in walk.refused]
         check_exact(web, rows, crawler.workspace)
@@ -75,7 +76,7 @@ def test_max_pages_is_met_exactly_and_raising_it_goes_on(tmp_path: Path) -> None
 def test_max_pages_counts_pages_and_not_errors_or_redirects(tmp_path: Path) -> None:
     with RunningWeb(EVERYTHING) as web:
         crawler = Crawler(tmp_path)
-        options = ("--delay", "0", "--max-pages", "101", "--set", "retry.base=0.05")
+        options = ("--delay", "0", "--max-pages", "101", *QUICK)
         assert crawler.crawl(web.seeds(), *options) == 0, crawler.tail()
         assert crawler.status()["fetched"] == 101
         assert sum(row["http_status"] == "200" and bool(row["stored_path"]) for row in crawler.rows()) == 101

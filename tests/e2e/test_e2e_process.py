@@ -14,7 +14,7 @@ DASHBOARD = (
     "crawler_pages_fetched_total",
     "crawler_pages_per_second",
     "crawler_fetch_success_rate",
-    'crawler_http_status_total{code="200"}',
+    'crawler_http_status_total{code="200",kind="page"}',
     "crawler_frontier_size",
     "crawler_robots_denials_total",
     "crawler_active_workers",

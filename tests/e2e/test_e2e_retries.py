@@ -47,6 +47,21 @@ def test_a_host_that_asks_for_three_seconds_gets_them_and_the_others_do_not_wait
         assert [row["retries"] for row in crawler.rows() if row["url"].endswith("/busy")] == ["1"]
 
 
+def test_a_spent_limit_ends_a_crawl_of_several_partitions_though_hosts_rest(tmp_path: Path) -> None:
+    with odd_web() as web:
+        hosts = [f"127.6.3.{number}" for number in range(1, 7)]
+        web.serve("/", linking(*(web.url(host, f"/busy{n}") for host in hosts for n in (1, 2)), "/1", "/2", "/3"))
+        for number in (1, 2):
+            web.serve(f"/busy{number}", answer("429 Too Many Requests", b"", ("Retry-After: 3000",)))
+        for path in ("/1", "/2", "/3"):
+            web.serve(path, html())
+        crawler = Crawler(tmp_path, HEADRACE_STREAMS__PARTITIONS="4")
+        assert crawler.crawl([web.url(A)], "--delay", "0.3", "--max-pages", "4") == 0, crawler.tail()
+        status = crawler.status()
+        assert (status["complete"], status["fetched"]) == (True, 4)
+        assert status["behind_budget"] == status["queued"] > 0
+
+
 def test_a_page_that_fails_is_asked_for_three_times_with_growing_waits(tmp_path: Path) -> None:
     with odd_web() as web:
         web.serve("/", linking("/broken", "/lost"))
@@ -110,9 +125,25 @@ def test_a_robots_txt_that_cannot_be_had_closes_its_host_after_three_tries(tmp_p
 
         web.serve("/robots.txt", robots)
         crawler = Crawler(tmp_path)
-        assert crawler.crawl([web.url(A)], "--delay", "0.05", "--set", "retry.base=0.05") == 0, crawler.tail()
+        assert crawler.crawl([web.url(A)], "--delay", "0.05", "--set", "robots.retry=0.5") == 0, crawler.tail()
         assert [seen.target for seen in web.requests(B)] == ["/robots.txt"] * 3
+        first, second = gaps(web.requests(B))
+        assert first >= 0.5
+        assert second >= 1.0
         assert reasons(crawler)[web.url(B, "/1")] == "robots_unavailable"
+
+
+def test_the_last_of_too_many_redirects_has_failed_in_the_index_too(tmp_path: Path) -> None:
+    with odd_web() as web:
+        for number in range(9):
+            web.serve(f"/{number}", answer("302 Found", b"", (f"Location: /{number + 1}",)))
+        crawler = Crawler(tmp_path)
+        assert crawler.crawl([web.url(A, "/0")], "--delay", "0") == 0, crawler.tail()
+        assert web.pages(A) == [f"/{number}" for number in range(6)]
+        ended = {web.url(A, f"/{number}"): "" for number in range(5)} | {web.url(A, "/5"): "too_many_redirects"}
+        assert reasons(crawler) == ended
+        (last,) = (row for row in crawler.rows() if row["url"] == web.url(A, "/5"))
+        assert (last["http_status"], last["retries"]) == ("302", "0")
 
 
 def test_a_redirect_into_a_closed_range_is_refused_at_its_target(tmp_path: Path) -> None:

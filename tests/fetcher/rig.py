@@ -12,6 +12,7 @@ from headrace_fetcher.fetch import PageFetcher
 from headrace_fetcher.headers import user_agent
 from headrace_fetcher.httptools_transport import HttptoolsTransport
 from headrace_fetcher.httpx_transport import PerHostTransport
+from headrace_fetcher.lookups import Lookups
 from headrace_fetcher.memory import Memory
 from headrace_fetcher.packing import Packer
 from headrace_fetcher.pyreqwest_transport import PyreqwestTransport
@@ -70,7 +71,7 @@ async def rig(
     http2: bool = True,
 ) -> AsyncIterator[Rig]:
     clock, vetting = SystemClock(), Vetting(allow, ports)
-    resolver = Resolver(vetting, clock, ttl=ttl)
+    resolver = Resolver(vetting, clock, Lookups(timeout=2.0, patience=total), ttl=ttl)
     transport: httpx.AsyncBaseTransport
     if client == "pyreqwest":
         transport = PyreqwestTransport(resolver, clock, connect_timeout=2.0, read_timeout=read, idle=idle, http2=http2)
@@ -87,7 +88,7 @@ async def rig(
     pages = PageFetcher(
         asker, Canonicaliser(), packer, memory, clock, total_timeout=total, max_bytes=max_bytes, min_rate=min_rate
     )
-    robots = RobotsFetcher(asker, clock, host_of, total_timeout=total, max_bytes=max_bytes)
+    robots = RobotsFetcher(asker, memory, clock, host_of, total_timeout=total, max_bytes=max_bytes, min_rate=min_rate)
     try:
         yield Rig(pages, robots, transport, Trip(0.0), [])
     finally:

@@ -1,7 +1,8 @@
 """The served fetcher in a process of its own, so that its memory can be told from that of the servers it asks.
 
-    python -m tests.fetcher.storm FOLDER CLIENT   (tasks on standard input, one URL a line; those behind an empty line
-                                                   are given to it when the others have all been answered)
+    python -m tests.fetcher.storm FOLDER SETTINGS   (those of `fetch`, as JSON; tasks on standard input, one URL a line;
+                                                     those behind an empty line are given to it when the others have
+                                                     all been answered)
 
 Prints one JSON object: for each task the kind of its outcome and the reason, and the most memory it ever had.
 """
@@ -13,17 +14,16 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from headrace_runtime import malloc
 from headrace_schemas.messages import Deferred, FetchTask
 from tests.fetcher.rig import task
 from tests.fetcher.served import Served, loopback, served
 
 
-async def storm(folder: Path, client: str, during: list[str], after: list[str]) -> dict[str, Any]:
+async def storm(folder: Path, fetch: dict[str, Any], during: list[str], after: list[str]) -> dict[str, Any]:
     urls = during + after
-    settings = loopback(
-        client=client, total_timeout=4.0, read_timeout=2.0, max_bytes=1_000_000, limits={"concurrency": 128}
-    )
-    async with served(folder, settings=settings) as fetcher:
+    malloc.give_back()  # as every process of ours does
+    async with served(folder, settings=loopback(**fetch, limits={"concurrency": 128})) as fetcher:
         tasks = [task(url, fetch_id=number) for number, url in enumerate(urls)]
         await answered(fetcher, tasks[: len(during)])
         await answered(fetcher, tasks[len(during) :])
@@ -54,4 +54,4 @@ async def answered(fetcher: Served, tasks: list[FetchTask]) -> None:
 
 if __name__ == "__main__":
     during, _, after = sys.stdin.read().partition("\n\n")
-    print(json.dumps(asyncio.run(storm(Path(sys.argv[1]), sys.argv[2], during.split(), after.split()))))
+    print(json.dumps(asyncio.run(storm(Path(sys.argv[1]), json.loads(sys.argv[2]), during.split(), after.split()))))

@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator
 import pytest
 import zstandard
 
+from headrace_fetcher import body
 from headrace_fetcher.headers import retry_after
 from headrace_fetcher.pyreqwest_transport import PyreqwestTransport
 from headrace_schemas.messages import Deferred, Failed, Fetched, FetchedPage, NotModified, Redirected, Refused, Robots
@@ -377,6 +378,16 @@ async def test_a_long_robots_txt_is_cut_at_500_kib(server: Hostile, fetcher: Rig
     outcome = (await fetcher.fetch(server.url("/bigrobots"), kind="robots")).outcome
     assert isinstance(outcome, Robots)
     assert len(outcome.text) == 500 * 1024
+
+
+async def test_a_robots_txt_that_drips_is_given_up_like_a_page(
+    server: Hostile, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(body, "GRACE", 0.2)
+    async with rig("httptools", total=30.0, min_rate=100_000) as fetcher:
+        outcome = (await fetcher.fetch(server.url("/drip"), kind="robots")).outcome
+    assert isinstance(outcome, Failed)
+    assert (outcome.reason, outcome.retriable) == ("too_slow", True)
 
 
 async def test_robots_redirects_are_followed_in_place_each_in_its_turn(server: Hostile, fetcher: Rig) -> None:

@@ -4,6 +4,7 @@ import asyncio
 import socket
 import time
 from collections.abc import AsyncIterator
+from urllib.parse import quote, unquote
 
 import pytest
 
@@ -13,7 +14,7 @@ from headrace_fetcher.httptools_transport import HttptoolsTransport
 from headrace_fetcher.transport import target_of
 from headrace_schemas.messages import Failed, Fetched
 from tests.fetcher.hostile import PAGE, Hostile, Reply, Seen, hostile_server, html
-from tests.fetcher.rig import Rig, rig
+from tests.fetcher.rig import CLIENTS, Rig, rig
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n"
 SIZED = OK + b"Content-Length: %d\r\n\r\n" % len(PAGE) + PAGE
@@ -71,6 +72,60 @@ async def test_interim_answers_are_not_the_answer(server: Hostile, fetcher: Rig)
     assert len(transport_of(fetcher)) == 1
 
 
+CHUNKED = b"Transfer-Encoding: chunked\r\n"
+LENGTH = b"Content-Length: %d\r\n" % len(PAGE)
+IN_CHUNKS = b"%x\r\n%b\r\n0\r\n\r\n" % (len(PAGE), PAGE)
+CLOSED = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nConnection: close\r\n\r\n" + PAGE
+ODD = {
+    "the same length twice": OK + LENGTH + LENGTH + b"\r\n" + PAGE,
+    "the same length in one line": OK + LENGTH[:-2] + b", %d\r\n\r\n" % len(PAGE) + PAGE,
+    "a length and chunks": OK + LENGTH + CHUNKED + b"\r\n" + IN_CHUNKS,
+    "chunks and a length": OK + CHUNKED + b"content-length: 7\r\n\r\n" + IN_CHUNKS,
+    "chunks and two lengths": OK + b"Content-Length: 9\r\n" + LENGTH + CHUNKED + b"\r\n" + IN_CHUNKS,
+    "a length and identity": OK + LENGTH + b"Transfer-Encoding: identity\r\n\r\n" + PAGE,
+    "identity until it closes": CLOSED.replace(b"\r\n", b"\r\nTransfer-Encoding: identity\r\n", 1),
+    "an interim answer that closes": b"HTTP/1.1 100 Continue\r\nConnection: close\r\n\r\n" + CLOSED,
+    "an interim answer of the old version": b"HTTP/1.0 100 Continue\r\n\r\n" + CLOSED,
+    "an old answer to an interim one": b"HTTP/1.1 103 Early\r\nLink: <x>\r\n\r\n" + CLOSED.replace(b"1.1", b"1.0", 1),
+    "an interim answer and a length twice": b"HTTP/1.1 100 Continue\r\n\r\n" + OK + LENGTH * 2 + b"\r\n" + PAGE,
+    "bare line feeds": (OK + LENGTH + CHUNKED + b"\r\n").replace(b"\r", b"") + IN_CHUNKS,
+}
+REFUSED = {"httpx": {"chunks and two lengths", "a length and identity", "identity until it closes"}}
+"""What another client does not read: not for us to mend."""
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+@pytest.mark.parametrize("cut", [False, True], ids=["at once", "in bits"])
+async def test_what_browsers_read_is_read(server: Hostile, client: str, cut: bool) -> None:
+    async def reply(writer: asyncio.StreamWriter, seen: Seen) -> None:
+        data = ODD[unquote(seen.target[1:])]
+        for at in range(0, len(data), 40 if cut else len(data)):
+            writer.write(data[at : at + 40] if cut else data)
+            await asyncio.sleep(0)
+
+    server.routes |= {f"/{quote(name)}": reply for name in ODD}
+    async with rig(client, total=3.0, read=2.0) as fetcher:
+        for number, name in enumerate(ODD):  # a host each, or one would meet the connection that another had closed
+            outcome = (await fetcher.fetch(server.url(f"/{quote(name)}", f"127.0.4.{number}"))).outcome
+            if name in REFUSED.get(client, ()):
+                assert isinstance(outcome, Failed), name
+                assert outcome.reason == "protocol", name
+            else:
+                assert isinstance(outcome, Fetched), (name, outcome)
+                assert outcome.size == len(PAGE), name
+
+
+async def test_a_connection_whose_answer_had_to_be_mended_is_not_used_again(server: Hostile, fetcher: Rig) -> None:
+    server.routes["/twice"] = kept(ODD["the same length twice"] + SIZED)
+    server.routes["/both"] = kept(ODD["a length and chunks"])
+    for path in ("/twice", "/both", "/"):
+        answer = await fetcher.fetch(server.url(path))
+        assert isinstance(answer.outcome, Fetched)
+        assert answer.outcome.size == len(PAGE)
+        assert len(transport_of(fetcher)) == (path == "/")
+    assert "content-length" in dict(fetcher.trip.headers.kept())
+
+
 @pytest.mark.parametrize(
     "data",
     [
@@ -78,7 +133,9 @@ async def test_interim_answers_are_not_the_answer(server: Hostile, fetcher: Rig)
         b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\nanything",
         b"HTTP/1.1 000 Nothing\r\nContent-Length: 0\r\n\r\n",
         b"HTTP/1.1 20 OK\r\nContent-Length: 0\r\n\r\n",
-        b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\nContent-Length: 4\r\n\r\nabcd",
+        b"HTTP/1.1 200 OK\r\nContent-Length: 3, 4\r\n\r\nabcd",
+        b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\nTransfer-Encoding: gzip\r\n\r\nabc",
         b"HTTP/3.9 200 OK\r\nContent-Length: 0\r\n\r\n",
         b"just a page, as if this were 1991",
     ],

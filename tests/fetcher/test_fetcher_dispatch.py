@@ -7,7 +7,9 @@ from contextlib import asynccontextmanager
 
 from prometheus_client import CollectorRegistry
 
-from headrace_fetcher.dispatch import Attempt, Dispatcher, Errand
+from headrace_fetcher.dispatch import Attempt, Dispatcher, Unknown
+from headrace_fetcher.errand import Errand
+from headrace_fetcher.faults import TransportFault
 from headrace_fetcher.meters import Meters
 from headrace_fetcher.schedule import Schedule
 from headrace_fetcher.trip import Answer, Hold, Trip
@@ -29,11 +31,17 @@ class Customer:
         self.answers.append(answer)
 
 
+def known(url: str) -> None:
+    """Every name."""
+
+
 @asynccontextmanager
-async def dispatching(attempt: Attempt, *, concurrency: int = 10, patience: float = 30.0) -> AsyncIterator[Dispatcher]:
+async def dispatching(
+    attempt: Attempt, *, concurrency: int = 10, patience: float = 30.0, unknown: Unknown = known
+) -> AsyncIterator[Dispatcher]:
     schedule: Schedule[Errand] = Schedule(concurrency=concurrency, rate=0.0, patience=patience)
     clock = SystemClock()
-    dispatcher = Dispatcher(schedule, attempt, clock, Meters(CollectorRegistry(), clock), host_of)
+    dispatcher = Dispatcher(schedule, attempt, clock, Meters(CollectorRegistry(), clock), host_of, unknown, 3_600.0)
     dispatcher.control(Control(1, CrawlSettings()))
     running = asyncio.create_task(dispatcher.run())
     yield dispatcher
@@ -221,3 +229,79 @@ async def test_a_hop_whose_turn_does_not_come_in_time_fails_and_may_be_tried_aga
         figures = customer.answers[0].figures
         assert (figures.asked_at, figures.hops) == (0.0, (("h.example", 1.0),)), "what was asked is told all the same"
         assert books(dispatcher) == (0, 0, 0)
+
+
+# ---- names ----
+
+
+class Directory:
+    """Names whose lookup ends when a test says so."""
+
+    def __init__(self) -> None:
+        self.asked: dict[str, asyncio.Future[None]] = {}
+
+    def unknown(self, url: str) -> asyncio.Future[None] | None:
+        asked = self.asked.setdefault(url, asyncio.get_running_loop().create_future())
+        return None if asked.done() else asked
+
+
+async def asked_for(dispatcher: Dispatcher, directory: Directory, *urls: str) -> None:
+    async with asyncio.timeout(20):
+        while set(directory.asked) != set(urls) or dispatcher.schedule.running:
+            await asyncio.sleep(0.001)
+
+
+async def test_a_name_that_hangs_keeps_nobody_waiting_but_its_own_host() -> None:
+    crowd, customer, directory = Crowd(), Customer(), Directory()
+    hung = [f"http://h{number}.example/" for number in range(20)]
+    async with dispatching(crowd.attempt, concurrency=1, unknown=directory.unknown) as dispatcher:
+        dispatcher.join(customer)
+        for url in hung:
+            dispatcher.submit(errand(customer, url))
+            dispatcher.submit(errand(customer, url + "next"))
+        await asked_for(dispatcher, directory, *hung)
+        directory.asked["http://good.example/"] = done = asyncio.get_running_loop().create_future()
+        done.set_result(None)
+        dispatcher.submit(errand(customer, "http://good.example/"))
+        async with asyncio.timeout(20):
+            while not customer.answers:
+                await asyncio.sleep(0.001)
+        assert dict(crowd.most) == {"good.example": 1}
+        for url in list(directory.asked):
+            for name in (url, url + "next"):
+                directory.asked.setdefault(name, asyncio.get_running_loop().create_future())
+        for lookup in directory.asked.values():
+            if not lookup.done():
+                lookup.set_result(None)
+        await answered(dispatcher, customer, 41)
+        assert set(crowd.most.values()) == {1}
+        assert books(dispatcher) == (0, 0, 0)
+
+
+async def test_a_name_without_an_address_is_told_by_the_attempt_that_wanted_it() -> None:
+    async def attempt(task: FetchTask, trip: Trip, hold: Hold) -> Answer:
+        assert isinstance(trip.fault, TransportFault)
+        return Answer(Failed(trip.fault.reason))
+
+    customer, directory = Customer(), Directory()
+    async with dispatching(attempt, unknown=directory.unknown) as dispatcher:
+        dispatcher.join(customer)
+        dispatcher.submit(errand(customer, "http://h.example/"))
+        await asked_for(dispatcher, directory, "http://h.example/")
+        directory.asked["http://h.example/"].set_exception(TransportFault("dns", "no such name"))
+        await answered(dispatcher, customer, 1)
+        assert customer.answers[0].outcome == Failed("dns")
+
+
+async def test_a_lane_that_leaves_does_not_wait_for_names() -> None:
+    customer, directory = Customer(), Directory()
+    async with dispatching(never, unknown=directory.unknown) as dispatcher:
+        dispatcher.join(customer)
+        dispatcher.submit(errand(customer, "http://h.example/"))
+        await asked_for(dispatcher, directory, "http://h.example/")
+        async with asyncio.timeout(10):
+            await dispatcher.leave(customer, Deadline(60.0))
+        await asyncio.sleep(0)
+        assert books(dispatcher) == (0, 0, 0)
+        assert not customer.answers
+        assert dispatcher.schedule.hosts == 0

@@ -4,6 +4,7 @@ Gaps are compared with nine tenths of what is owed: a busy machine stamps arriva
 virtual time, in `test_fetcher_schedule*.py`."""
 
 import asyncio
+import time
 from collections import defaultdict
 from collections.abc import AsyncIterator, Iterable
 from itertools import pairwise
@@ -11,9 +12,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from headrace_runtime.streams.seams import Lane
-from headrace_schemas.messages import Fetched, Robots
+from headrace_schemas.messages import Deferred, Failed, Fetched, Robots
+from headrace_schemas.settings import RetrySettings
 from tests.fetcher.hostile import Hostile, Reply, Seen, answer, hostile_server
 from tests.fetcher.rig import task
 from tests.fetcher.served import loopback, served
@@ -103,10 +106,65 @@ async def test_a_robots_redirect_to_another_host_waits_for_that_hosts_turn(serve
     assert min(gaps(asked)) >= 0.3 * SLACK
 
 
+@pytest.mark.parametrize("status", ["429 Too Many Requests", "503 Service Unavailable"])
+async def test_a_rest_asked_for_is_kept_by_the_tasks_that_were_there_and_those_that_come(
+    server: Hostile, tmp_path: Path, status: str
+) -> None:
+    server.routes["/busy"] = answer(status, b"", ("Retry-After: 2",))
+    async with served(tmp_path) as fetcher:
+        paths = ("/busy", "/", "/", "/robots.txt")
+        kinds: list[Any] = ["page", "page", "page", "robots"]
+        here = [task(server.url(p), fetch_id=n, kind=kinds[n], delay=0.05) for n, p in enumerate(paths)]
+        await fetcher.send(*here, task(server.url("/", "127.0.8.1"), fetch_id=9, delay=0.3))
+        await fetcher.answered(5)
+        assert [seen.host for seen in server.log] == ["127.0.0.1", "127.0.8.1"], "the others do not wait"
+        put_off = [fetcher.outcomes[n] for n in (1, 2, 3)]
+        assert all(isinstance(outcome, Deferred) and outcome.reason == "wait" for outcome in put_off)
+        assert all(1.0 < outcome.not_before - time.time() <= 2.0 for outcome in put_off)
+        await fetcher.send(task(server.url("/"), fetch_id=10, delay=0.05))
+        await fetcher.answered(6)
+    first, _, later = server.log
+    assert later.at - first.at >= 2.0 * SLACK
+
+
+@pytest.mark.parametrize("bad", ["/broken", "/hangup", "/forbidden"])
+async def test_a_host_that_fails_twice_in_a_row_is_for_the_frontier_to_judge(
+    server: Hostile, tmp_path: Path, bad: str
+) -> None:
+    """Or what was released to it would go on all through the cool-down of its breaker."""
+    server.routes["/forbidden"] = answer("403 Forbidden", b"")
+    async with served(tmp_path) as fetcher:
+        paths = (bad, "/", bad, "/missing", bad, bad, "/", "/", bad)
+        await fetcher.send(*(task(server.url(path), fetch_id=n) for n, path in enumerate(paths)))
+        await fetcher.answered(9)
+        assert {seen.target for seen in server.log[-1:]} == {bad}
+        kinds = [type(fetcher.outcomes[n]) for n in range(9)]
+        assert kinds == [Failed, Fetched, Failed, Failed, Failed, Failed, Deferred, Deferred, Deferred]
+        assert all(fetcher.outcomes[n].not_before <= time.time() for n in (6, 7, 8))
+        await fetcher.send(task(server.url("/"), fetch_id=10))
+        await fetcher.answered(10)
+        assert isinstance(fetcher.outcomes[10], Fetched)
+
+
+async def test_a_rest_longer_than_any_that_is_honoured_is_cut_and_a_page_that_is_broken_asks_for_none(
+    server: Hostile, tmp_path: Path
+) -> None:
+    server.routes["/broken"] = answer("500 Internal Server Error", b"", ("Retry-After: 9",))
+    short = replace(loopback(), retry=RetrySettings(max_retry_after=0.5))
+    async with served(tmp_path, settings=short) as fetcher:
+        paths = ("/broken", "/", "/down", "/")
+        await fetcher.send(*(task(server.url(path), fetch_id=n) for n, path in enumerate(paths)))
+        await fetcher.answered(4)
+        assert [type(fetcher.outcomes[n]) for n in range(4)] == [Failed, Fetched, Failed, Deferred]
+        await fetcher.send(task(server.url("/"), fetch_id=4))
+        await fetcher.answered(5)
+    assert server.log[-1].at - server.log[-2].at >= 0.5 * SLACK
+
+
 async def test_a_request_that_fails_counts_as_one(server: Hostile, tmp_path: Path) -> None:
     """A retry is the frontier's: to this service it is one more task."""
     async with served(tmp_path) as fetcher:
-        paths = ("/garbage", "/", "/slowdown", "/", "/missing", "/")
+        paths = ("/garbage", "/", "/broken", "/", "/missing", "/")
         await fetcher.send(*(task(server.url(path), fetch_id=n, delay=0.2) for n, path in enumerate(paths)))
         await fetcher.answered(6)
     assert len(server.log) == 6

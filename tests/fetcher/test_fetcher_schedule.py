@@ -101,6 +101,24 @@ def test_a_fast_host_is_asked_exactly_once_a_delay() -> None:
     assert written == pytest.approx([0.5 * n for n in range(1, 12)])
 
 
+def test_a_rest_holds_for_what_stays_and_what_comes_however_long_nothing_was_asked() -> None:
+    clock = schedule()
+    for item in ("first", "goes", "stays"):
+        clock.add(job("h", 1.0, item), 10.0)
+    (first,) = clock.due(10.0, always)
+    left = clock.hold("h", 2_000.0, lambda job: job.item == "goes")
+    clock.finished(first, 10.5, Sighting(10.0, 10.5))
+    assert [job.item for job in left] == ["goes"]
+    assert clock.waiting == 1
+    clock.drop("lane")
+    clock.open("next", 20.0)
+    assert clock.due(1_000.0, always) == [], "long after a host is forgotten by which nothing is owed"
+    clock.add(job("h", 1.0, "later", lane="next"), 1_000.0)
+    assert clock.turn("h", 1.0, "next", 1_000.0) == 2_001.0
+    assert clock.due(1_999.9, always) == []
+    assert [job.item for job in clock.due(2_000.0, always)] == ["later"]
+
+
 def test_the_first_request_of_a_new_lane_waits_one_delay_from_its_opening() -> None:
     clock = schedule()
     clock.add(job("h", 2.0), 0.5)

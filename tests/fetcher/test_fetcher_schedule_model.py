@@ -28,6 +28,7 @@ class Asked:
     """The latest request that is known to have been seen, and its delay."""
     delay: float = 0.0
     under_way: int = 0
+    rests_until: float = float("-inf")
 
 
 @dataclass
@@ -62,6 +63,13 @@ class Play:
     def drop(self, lane: str) -> None:
         self.opened.pop(lane, None)
         self.fates.update(one.item for one in self.clock.drop(lane))
+
+    def hold(self, name: str, seconds: float) -> None:
+        host = self.hosts[name]
+        if host.under_way:  # who asks for a rest has just answered
+            host.rests_until = max(host.rests_until, self.now + seconds)
+            left = self.clock.hold(name, self.now + seconds, lambda job: job.item % 3 > 0)
+            self.fates.update(one.item for one in left)
 
     def pause(self, paused: bool) -> None:
         if self.paused and not paused:
@@ -104,6 +112,7 @@ class Play:
         assert one.lane not in self.barred
         assert self.now >= self.opened[str(one.lane)] + one.delay - EPSILON
         assert self.now >= host.seen + max(host.delay, one.delay) - EPSILON
+        assert self.now >= host.rests_until - EPSILON
         if host.under_way:
             assert self.now >= host.started + one.delay - EPSILON
         host.started = self.now
@@ -130,6 +139,7 @@ ACTIONS: Any = st.one_of(
     st.tuples(st.just("pass_time"), st.sampled_from((0.0, 0.1, 1.0, 10.0, 400.0))),
     st.tuples(st.sampled_from(("open", "drop", "bar", "free")), st.sampled_from(LANES)),
     st.tuples(st.just("pause"), st.booleans()),
+    st.tuples(st.just("hold"), st.sampled_from(HOSTS), st.sampled_from((0.5, 15.0, 600.0))),
 )
 
 

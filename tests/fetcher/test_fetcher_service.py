@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from headrace_fetcher import resolver
+from headrace_fetcher import lookups
 from headrace_runtime.streams.seams import Lane, Send
 from headrace_schemas import codec
 from headrace_schemas.errors import TooNew
@@ -36,7 +36,7 @@ def tasks(server: Hostile, hosts: int, each: int, delay: float, path: str = "/")
 
 
 async def test_each_task_is_answered_once_with_what_became_of_it(server: Hostile, tmp_path: Path) -> None:
-    paths = ["/", "/missing", "/moved", "/png", "/garbage", "/slowdown"]
+    paths = ["/", "/missing", "/moved", "/garbage", "/png", "/broken"]
     async with served(tmp_path) as fetcher:
         work = [task(server.url(path), fetch_id=n, depth=4, hop=1, run=3) for n, path in enumerate(paths)]
         work.append(task(server.url("/robots.txt"), fetch_id=6, kind="robots"))
@@ -283,7 +283,7 @@ async def test_hops_within_a_domain_that_shares_a_clock_wait_for_it_and_are_told
         return answer("302 Found", b"", (f"Location: {server.url(path, host)}",))
 
     names = {"a.site.test": "127.0.3.1", "b.site.test": "127.0.3.2", "c.other.test": "127.0.3.3"}
-    monkeypatch.setattr(resolver, "_getaddrinfo", lambda host: (names[host],))
+    monkeypatch.setattr(lookups, "getaddrinfo", lambda host: (names[host],))
     server.routes["/first"] = moved("/second", "b.site.test")
     server.routes["/second"] = moved("/robots.txt", "c.other.test")
     by_domain = replace(loopback(), politeness=PolitenessSettings(key="domain"))
@@ -332,14 +332,16 @@ async def test_the_figures_tell_what_happened(server: Hostile, tmp_path: Path) -
     async with served(tmp_path) as fetcher:
         for number, path in enumerate(["/", "/", "/missing", "/garbage"]):
             await fetcher.send(task(server.url(path), fetch_id=number))
-        await fetcher.answered(4)
+        await fetcher.send(task(server.url("/missing"), fetch_id=4, kind="robots"))
+        await fetcher.answered(5)
         value = fetcher.registry.get_sample_value
         assert value("crawler_pages_fetched_total") == 2
-        assert value("crawler_http_status_total", {"code": "200"}) == 2
-        assert value("crawler_http_status_total", {"code": "404"}) == 1
+        assert value("crawler_http_status_total", {"code": "200", "kind": "page"}) == 2
+        assert value("crawler_http_status_total", {"code": "404", "kind": "page"}) == 1
+        assert value("crawler_http_status_total", {"code": "404", "kind": "robots"}) == 1
         assert value("crawler_fetch_failures_total", {"reason": "protocol"}) == 1
-        assert value("crawler_fetch_success_rate") == 0.5
-        assert value("crawler_fetch_latency_seconds_count") == 4
+        assert value("crawler_fetch_success_rate") == 0.6
+        assert value("crawler_fetch_latency_seconds_count") == 5
         assert (value("crawler_pages_per_second") or 0) > 0
         assert (value("crawler_fetch_bytes_total") or 0) > 4000
         assert value("crawler_active_workers") == 0

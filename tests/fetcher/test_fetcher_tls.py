@@ -1,5 +1,6 @@
 """HTTPS: names and certificates are checked although the connection is made to an address vetted before."""
 
+import asyncio
 import shutil
 from collections.abc import AsyncIterator
 
@@ -56,3 +57,31 @@ async def test_a_certificate_nobody_vouches_for_is_refused(server: Hostile, clie
     assert isinstance(outcome, Failed)
     assert (outcome.reason, outcome.retriable) == ("tls", False)
     assert not server.log
+
+
+@pytest.mark.parametrize(
+    ("said", "reason"),
+    [
+        (b"", "connect"),
+        (bytes((22, 3, 3, 0, 100, 2, 0, 0)), "connect"),  # half of its hello
+        (bytes((21, 3, 3, 0, 2, 2, 40)), "tls"),  # an alert: handshake_failure
+        (bytes((21, 3, 3, 0, 2, 2, 112)), "tls"),  # unrecognized_name
+        (b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n", "tls"),
+    ],
+    ids=["nothing", "half", "failure", "name", "plain"],
+)
+@pytest.mark.parametrize("client", CLIENTS)
+async def test_a_handshake_that_breaks_off_may_pass_and_one_that_is_refused_will_not(
+    client: str, said: bytes, reason: str
+) -> None:
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read(2000)
+        writer.write(said)
+        writer.close()
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    async with server, rig(client) as fetcher:
+        outcome = (await fetcher.fetch(f"https://localhost:{port}/")).outcome
+    assert isinstance(outcome, Failed)
+    assert (outcome.reason, outcome.retriable) == (reason, reason == "connect"), outcome

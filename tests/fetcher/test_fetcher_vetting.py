@@ -3,6 +3,7 @@
 import pytest
 
 from headrace_fetcher.faults import AddressRefused, TransportFault
+from headrace_fetcher.lookups import Lookups
 from headrace_fetcher.resolver import Resolver
 from headrace_fetcher.vetting import Vetting
 from headrace_runtime.clock import SystemClock
@@ -70,14 +71,14 @@ def test_a_range_that_is_none_is_an_error_of_usage() -> None:
 
 
 async def test_a_name_is_judged_by_its_addresses() -> None:
-    resolver = Resolver(Vetting(), SystemClock())
+    resolver = Resolver(Vetting(), SystemClock(), Lookups(timeout=5.0, patience=5.0))
     with pytest.raises(AddressRefused, match="localhost"):
         await resolver.addresses("localhost", 80)
     await resolver.close()
 
 
 async def test_a_name_no_one_could_own_is_a_failure_of_the_name() -> None:
-    resolver = Resolver(Vetting(), SystemClock())
+    resolver = Resolver(Vetting(), SystemClock(), Lookups(timeout=5.0, patience=5.0))
     for name in ("x" * 70 + ".invalid", "a..b"):
         with pytest.raises(TransportFault) as fault:
             await resolver.addresses(name, 80)
@@ -86,7 +87,7 @@ async def test_a_name_no_one_could_own_is_a_failure_of_the_name() -> None:
 
 
 async def test_a_name_is_looked_up_once_within_its_time() -> None:
-    resolver = Resolver(Vetting(["127.0.0.0/8", "::1"]), SystemClock())
+    resolver = Resolver(Vetting(["127.0.0.0/8", "::1"]), SystemClock(), Lookups(timeout=5.0, patience=5.0))
     first = await resolver.addresses("localhost", 80)
     assert "127.0.0.1" in first or "::1" in first
     known = dict(resolver._known)
@@ -151,7 +152,7 @@ async def test_a_name_that_changes_its_address_cannot_slip_through(
         asked.append(host)
         return ("127.0.0.2",) if len(asked) == 1 else ("127.0.0.1",)
 
-    monkeypatch.setattr("headrace_fetcher.resolver._getaddrinfo", rebound)
+    monkeypatch.setattr("headrace_fetcher.lookups.getaddrinfo", rebound)
     async with hostile_server() as server, rig(client, allow=("127.0.0.2/32",), ttl=0.0) as fetcher:
         server.routes["/"] = raw(b"HTTP/1.1 204 No Content\r\nConnection: close\r\n\r\n")  # each time a new connection
         first = (await fetcher.fetch(server.url("/", "rebound.test"))).outcome
@@ -168,7 +169,7 @@ async def test_a_name_moves_with_its_address_when_its_time_is_over(
     client: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     answers = iter(["127.0.0.2", "127.0.0.3", "127.0.0.3"])
-    monkeypatch.setattr("headrace_fetcher.resolver._getaddrinfo", lambda host: (next(answers),))
+    monkeypatch.setattr("headrace_fetcher.lookups.getaddrinfo", lambda host: (next(answers),))
     async with hostile_server() as server, rig(client, ttl=0.0) as fetcher:
         server.routes["/"] = raw(b"HTTP/1.1 204 No Content\r\nConnection: close\r\n\r\n")
         for _ in range(3):

@@ -43,13 +43,13 @@ def test_failures_and_refusals_are_counted_apart() -> None:
 def test_it_closes_after_two_successes_and_one_failure_before_that_opens_it_again() -> None:
     one, breaker = host(), Breaker(SETTINGS)
     fail(one, breaker, 5, 100.0)
-    answered(one)
+    answered(one, 180.0)
     assert state_of(one, 200.0) == "half-open"
     fail(one, breaker, 1, 200.0)
     assert state_of(one, 200.0) == "open"
     assert not one.given_up
-    answered(one)
-    answered(one)
+    answered(one, 290.0)
+    answered(one, 291.0)
     assert state_of(one, 300.0) == "closed"
     fail(one, breaker, 4, 300.0)
     assert state_of(one, 300.0) == "closed"
@@ -75,6 +75,23 @@ def test_what_was_released_before_it_opened_says_nothing_new() -> None:
     for _ in range(10):
         breaker.failed(one, DOWN, 100.0, 120.0, 1, seed=8)
     assert (one.cooldown_until, one.given_up) == (until, 0)
+
+
+def test_what_was_released_before_it_opened_neither_closes_nor_reopens_it() -> None:
+    one, breaker = host(), Breaker(SETTINGS)
+    fail(one, breaker, 5, 100.0)
+    until = one.cooldown_until
+    answered(one, 99.0)
+    answered(one, 99.5)
+    assert (state_of(one, 120.0), one.cooldown_until, one.trial, one.opened) == ("open", until, 2, 1)
+    answered(one, until + 1.0)
+    assert one.trial == 1
+    answered(one, 99.9)
+    assert one.trial == 1, "an old answer is none of the two that are owed"
+    breaker.failed(one, DOWN, 99.9, until + 2.0, 1, seed=8)
+    assert (state_of(one, until + 2.0), one.failures) == ("half-open", 0)
+    answered(one, until + 3.0)
+    assert state_of(one, until + 3.0) == "closed"
 
 
 def test_a_site_that_refuses_us_is_left_alone_and_at_last_given_up() -> None:

@@ -38,12 +38,47 @@ def test_no_host_gives_more_pages_than_its_cap_and_none_fewer_if_it_has_them(par
     assert world.totals()["queued"] == 0
 
 
+def test_with_politeness_by_domain_all_hosts_of_a_domain_have_one_cap() -> None:
+    web = {f"http://{host}/o/{n}": page() for host in ("a.one.test", "b.one.test", "two.test") for n in range(6)}
+    world = World(web, by="domain", host_pages=4)
+    world.seed(*web)
+    world.run()
+    assert [len(fetched_of(world, host)) for host in ("one.test", "two.test")] == [4, 4]
+    grouped = World(web, by="domain", group="^http://[^/]+/([^/]+)/", group_pages=("page=2",))
+    grouped.seed(*web)
+    grouped.run()
+    assert [len(fetched_of(grouped, host)) for host in ("one.test", "two.test")] == [2, 2]
+
+
 def test_a_page_that_fails_gives_its_place_back() -> None:
     web = {f"{A}/{n}": Page((Failed("http", 404),)) for n in range(10)} | {f"{A}/{n}": page() for n in range(10, 14)}
     world = World(web, host_pages=3)
     world.seed(*web)
     world.run()
     assert world.totals()["fetched"] == 3
+
+
+@pytest.mark.parametrize("crash", [0.0, 0.2])
+@pytest.mark.parametrize("partitions", [1, 3])
+def test_what_is_queued_is_of_the_type_that_the_settings_name_when_it_is_released(
+    partitions: int, crash: float
+) -> None:
+    urls = [f"http://h{h}.test/o/r/{kind}/{n}" for h in range(3) for kind in ("issues", "pull") for n in range(8)]
+    world = World({url: page() for url in urls}, partitions=partitions, crash=crash, **REPOS, group_pages=("issue=2",))
+    world.seed(*urls)
+    for partition in range(partitions):
+        world.turn(partition, most=100)
+    types = ("any=/issues/[0-9]+$", "ask=/pull/[0-9]+$")
+    before = len(world.released)
+    world.desired.change(page_types=types, group_pages=("ask=3",))
+    world.run()
+    after = [task for task in world.released[before:] if task.kind == "page"]
+    assert {task.page_type for task in after} == {"any", "ask"}
+    assert all((task.page_type == "ask") == ("/pull/" in task.url) for task in after)
+    for h in range(3):
+        mine = {task.url for task in fetched_of(world, f"h{h}.test")}
+        assert (sum("/pull/" in url for url in mine), sum("/issues/" in url for url in mine)) == (3, 8)
+    assert world.totals()["queued"] == 0
 
 
 def test_a_page_fetched_again_takes_no_second_place() -> None:

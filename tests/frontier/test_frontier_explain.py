@@ -1,7 +1,10 @@
 """What is said of a URL, and why nothing happens to it, from the state a crawl has left."""
 
+from typing import Any
+
 import pytest
 
+from headrace.commands.explain import as_lines
 from headrace_frontier.audit import Audit, state_hash
 from headrace_frontier.counters import COUNTERS
 from headrace_frontier.counters import load as load_counters
@@ -13,13 +16,17 @@ from headrace_schemas.errors import UsageError
 from headrace_schemas.messages import Robots
 from headrace_schemas.settings import BreakerSettings
 from tests.frontier.explaining import explained, explainer
-from tests.frontier.world import ALLOW_ALL, Page, World, failing, page, redirect
+from tests.frontier.world import ALLOW_ALL, Page, World, failing, link, page, redirect
 
 A, B = "http://a.test", "http://b.test"
 
 
 def waits(world: World, url: str) -> list[str]:
     return [wait["for"] for wait in explained(world, url)["waits"]]
+
+
+def in_words(facts: dict[str, Any]) -> str:
+    return "\n".join(as_lines(facts | {"running": True, "unread": 0, "answers": None}))
 
 
 def ready(world: World, *urls: str) -> None:
@@ -159,6 +166,44 @@ def test_a_spent_budget_is_the_reason() -> None:
     world.run()
     left = [url for url in (f"{A}/1", f"{A}/2") if explained(world, url)["state"] == "queued"]
     assert [waits(world, url) for url in left] == [["budget"]]
+
+
+def test_a_cap_that_refused_it_is_named_and_raising_it_lets_it_in_if_found_again() -> None:
+    for caps, more, name in (
+        ({"host_pages": 1}, {"host_pages": 2}, "limits.host_pages is 1"),
+        ({"host_bytes": 10, "max_body": 10}, {"host_bytes": 50}, "limits.host_bytes is 10"),
+        (
+            {"group": r"^http://([^/]+)/", "group_pages": ("page=1", "*=9")},
+            {"group_pages": ("page=2", "*=9")},
+            "limits.group_pages has page=1",
+        ),
+    ):
+        world = World(web(f"{A}/1", f"{A}/2"), **caps)
+        world.seed(f"{A}/1", f"{A}/2")
+        world.run()
+        [left] = [url for url in (f"{A}/1", f"{A}/2") if explained(world, url)["state"] == "refused"]
+        said = explained(world, left)
+        assert (said["reason"], said["cap"], said["if_found_again"]) == ("cap", name, False)
+        assert f"{name}, which is spent: with more, it would be taken if found again" in in_words(said)
+        world.desired.change(**more)
+        assert (explained(world, left)["cap"], explained(world, left)["if_found_again"]) == ("", True)
+        world.find(link(left, 1))
+        world.run()
+        assert (explained(world, left)["state"], explained(world, left)["if_found_again"]) == ("fetched", False)
+
+
+def test_what_was_too_deep_is_taken_if_found_again_once_it_no_longer_is() -> None:
+    world = World(web(f"{A}/1"), max_depth=2)
+    world.find(link(f"{A}/1", 3))
+    world.run()
+    assert not explained(world, f"{A}/1")["if_found_again"]
+    world.desired.change(delay=0.5)
+    assert not explained(world, f"{A}/1")["if_found_again"]
+    world.desired.change(max_depth=3)
+    assert "next     the settings have changed since: it would be taken" in in_words(explained(world, f"{A}/1"))
+    world.find(link(f"{A}/1", 3))
+    world.run()
+    assert explained(world, f"{A}/1")["state"] == "fetched"
 
 
 def test_back_pressure_is_the_reason() -> None:

@@ -1,12 +1,15 @@
 """Whatever the web does and wherever the process dies: the books stay true, politeness holds, and it ends."""
 
+import msgspec
 import pytest
 
+from headrace.completion import Scan
 from headrace_frontier.tuning import Tuning
+from headrace_runtime.streams.seams import Edge
 from headrace_schemas.messages import Fetched, FetchTask, Outcome, Robots
 from headrace_schemas.urls import host_of, origin_of
 from tests.frontier.webs import tangled
-from tests.frontier.world import World
+from tests.frontier.world import INPUTS, World
 
 SMALL = Tuning(partition_window=7, host_window=3, lookahead=2, visits=3, unfetched=4, hosts_cached=2, origins_cached=2)
 
@@ -99,6 +102,30 @@ def test_raising_max_pages_makes_the_crawl_go_on_to_the_new_limit(partitions: in
     world.desired.change(max_pages=0)
     world.run()
     assert world.totals()["queued"] == 0
+
+
+@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("partitions", [1, 4])
+def test_no_scan_is_complete_before_every_partition_has_taken_up_a_raised_limit(seed: int, partitions: int) -> None:
+    world = crawled(seed, partitions=partitions, max_pages=5)
+    assert not scanned(world).unfinished()
+    world.desired.change(max_pages=9)
+    assert scanned(world).unfinished()
+    while scanned(world).unfinished():
+        world.clock.advance(0.01)
+        world.turn(world.random.randrange(partitions))
+        world.answer(1)
+    assert world.totals()["fetched"] == 9
+
+
+def scanned(world: World) -> Scan:
+    """As the proof of completion sees this world between two units."""
+    topics = [(topic, "frontier", p, world.read[topic, p]) for topic in INPUTS for p in range(len(world.states))]
+    edges = [Edge(topic, group, p, read, len(world.topics[topic, p])) for topic, group, p, read in topics]
+    control = msgspec.structs.replace(world.desired.now, seeded_run=1)
+    return Scan(
+        control, (*edges, Edge("urls.to_fetch", "fetcher", 0, 0, len(world.waiting()))), tuple(world.progress.values())
+    )
 
 
 @pytest.mark.parametrize("partitions", [1, 4])

@@ -4,7 +4,7 @@ import pytest
 
 from headrace_frontier.hosts import Host
 from headrace_frontier.tuning import Tuning
-from headrace_schemas.messages import Robots
+from headrace_schemas.messages import Deferred, Outcome, Robots
 from headrace_schemas.settings import RobotsSettings
 from headrace_schemas.urls import host_of, origin_of
 from tests.frontier.world import Page, World, failing, link, page
@@ -154,6 +154,31 @@ def test_a_robots_txt_that_comes_at_the_third_try_counts() -> None:
     assert world.totals()["fetched"] == 1
 
 
+@pytest.mark.parametrize("answer", [failing(503), failing(0, "connect"), failing(0, "timeout"), Robots(429)])
+def test_a_server_that_is_restarted_for_a_minute_loses_no_page_by_its_robots_txt(answer: Outcome) -> None:
+    world = World({f"{A}/robots.txt": Page((answer,)), f"{A}/": page()})
+    world.seed(f"{A}/")
+    began = world.clock.now()
+    while world.clock.now() < began + 60.0:
+        world.settle_down()
+        world.answer()
+        world.clock.advance(1.0)
+    assert world.totals()["queued"] == 1
+    world.web[f"{A}/robots.txt"] = Page((Robots(200),))
+    world.run()
+    assert world.totals()["fetched"] == 1
+
+
+@pytest.mark.parametrize("reason", ["dns", "tls"])
+def test_an_origin_without_a_server_is_given_up_as_soon_as_ever(reason: str) -> None:
+    world = World({f"{A}/robots.txt": Page((failing(0, reason),))})
+    world.seed(f"{A}/")
+    began = world.clock.now()
+    world.run()
+    assert world.reasons("failed_by") == {"robots_unavailable": 1}
+    assert world.clock.now() - began < 10.0
+
+
 def test_a_large_queue_is_given_up_in_bounded_batches() -> None:
     world = World({f"{A}/robots.txt": Page((failing(0, "connect"),))}, tuning=Tuning(unfetched=10))
     world.find(*(link(f"{A}/{n}") for n in range(95)))
@@ -161,6 +186,28 @@ def test_a_large_queue_is_given_up_in_bounded_batches() -> None:
     assert world.reasons("failed_by") == {"robots_unavailable": 95}
     per_time = [r.finished_at for r in world.sent("fetch.results") if r.outcome.reason == "robots_unavailable"]
     assert len(per_time) == 95
+
+
+@pytest.mark.parametrize(
+    ("configured", "text", "wait"),
+    [(0.0, b"", 20.0), (200.0, b"", 200.0), (1.0, b"User-agent: *\nCrawl-delay: 300", 300.0)],
+)
+@pytest.mark.parametrize("ttl", [0.0, 10.0])
+def test_a_robots_txt_is_good_for_the_next_page_however_short_it_is_believed(
+    configured: float, text: bytes, wait: float, ttl: float
+) -> None:
+    world = World({f"{A}/{n}": page() for n in range(3)}, delay=configured, robots=RobotsSettings(ttl=ttl))
+    world.web[f"{A}/robots.txt"] = Page((Robots(200, text),))
+    world.seed(*(f"{A}/{n}" for n in range(3)))
+    for _ in range(20):
+        world.settle_down()
+        for task in world.tasks():
+            turn = world.clock.now() + (0.0 if task.kind == "robots" else wait)
+            late = turn > task.valid_until
+            world.answer(outcome=Deferred(turn, "stale") if late else None)
+        world.clock.advance(wait)
+    assert world.totals()["fetched"] == 3
+    assert world.asked[f"{A}/robots.txt"] <= 3
 
 
 def test_an_expired_robots_txt_is_asked_for_before_anything_else() -> None:

@@ -1,5 +1,6 @@
 """Hosts, patterns, page types, groups: every verdict names the setting that decided."""
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from headrace_runtime.config_checks import together
 from headrace_schemas.errors import UsageError
 from headrace_schemas.messages import CrawlSettings
 from headrace_schemas.patterns import Patterns
-from headrace_schemas.urls import Canonicaliser
+from headrace_schemas.urls import Canonicaliser, as_found
 
 PROFILES = Path(__file__).parents[2] / "deploy" / "profiles"
 
@@ -106,6 +107,27 @@ def test_thousands_of_patterns_give_the_same_answer_at_once_and_one_by_one() -> 
     assert patterns.first("http://a.test/p1234/abcd") == len(texts)
     assert patterns._one_by_one("http://a.test/p1234/abc") == 1_234
     assert patterns._one_by_one("http://a.test/") == len(texts)
+
+
+@pytest.mark.parametrize("path", ["/%70rivate", "/priv%61te?%C3%A9", "/%70%72%69%76%61%74%65", "/x/.%2E/priva%74e"])
+def test_an_escape_that_nobody_needs_hides_nothing_from_a_pattern(path: str) -> None:
+    url = as_found("http://a.test" + path)
+    assert policy(scope_deny=("^http://a.test/private",)).judge(url).reason == "denied_pattern"
+    assert policy(scope_allow=("/private",)).judge(url).allowed
+    assert policy(page_types=("own=/private",)).page_type(url) == "own"
+    assert policy(group="^http://a.test/([a-z]+)").group(url) == "private"
+
+
+@pytest.mark.parametrize(("path", "pattern"), [("/a%2Fb", "/a%2Fb$"), ("/%2570", "/%2570$"), ("/%C3%A9", "/%C3%A9$")])
+def test_an_escape_that_means_something_is_searched_as_it_stands(path: str, pattern: str) -> None:
+    assert not policy(scope_deny=(pattern,)).judge(as_found("http://a.test" + path)).allowed
+
+
+def test_exactly_what_the_canonical_form_decodes_is_decoded_for_patterns() -> None:
+    for number in range(256):
+        url = f"http://a.test/%{number:02X}"
+        decoded = Canonicaliser().canonical(url)[14:]
+        assert policy(scope_deny=(rf"^http://a\.test/{re.escape(decoded)}$",)).judge(url).allowed is False, url
 
 
 def test_the_first_page_type_that_matches_names_the_page() -> None:

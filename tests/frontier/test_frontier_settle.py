@@ -53,6 +53,10 @@ def test_a_long_chain_of_redirects_ends_after_five() -> None:
     world.run()
     assert world.reasons("failed_by") == {"too_many_redirects": 1}
     assert world.totals()["redirected"] == 5
+    answer, told = (result for result in world.sent("fetch.results") if result.url == f"{A}/5")
+    assert told.outcome == Failed("too_many_redirects", 302)
+    assert told.fetch_id > answer.fetch_id, "or the row in the index would stay a redirect"
+    assert (told.attempt, told.hop, told.chain, told.kind) == (answer.attempt, 5, answer.chain, "page")
 
 
 def test_a_loop_of_redirects_ends() -> None:
@@ -83,6 +87,8 @@ def test_a_redirect_to_rubbish_fails() -> None:
     world.seed(f"{A}/")
     world.run()
     assert world.reasons("failed_by") == {"bad_redirect": 1}
+    told = [result.outcome for partition in (0, 1) for result in world.sent("fetch.results", partition)]
+    assert Failed("bad_redirect", 302) in told
 
 
 def test_what_may_pass_is_tried_again_with_growing_waits_then_fails() -> None:

@@ -169,3 +169,14 @@ async def test_a_broker_that_does_not_answer_is_asked_again_later() -> None:
     seen.error = ValueError("a bug")
     with pytest.raises(ValueError):
         await watcher.look()
+
+
+async def test_a_broker_that_is_away_is_said_once_an_outage(caplog: pytest.LogCaptureFixture) -> None:
+    seen, watcher = watched(World({f"{A}/": page()}))
+    for _ in range(2):
+        seen.error = None
+        await watcher.look()
+        seen.error = Unavailable("no answer")
+        for _ in range(20):
+            await watcher.look()
+    assert [record.getMessage() for record in caplog.records] == ["cannot see how far the others have read"] * 2

@@ -24,7 +24,7 @@ from headrace_runtime.service import Parts, Service
 from headrace_runtime.streams.memory import MemoryState
 from headrace_runtime.streams.seams import Lane, StateView, Unit
 from headrace_runtime.supervisor import Supervisor
-from headrace_schemas.settings import BreakerSettings, RetrySettings, Settings, StreamSettings
+from headrace_schemas.settings import BreakerSettings, RetrySettings, RobotsSettings, Settings, StreamSettings
 from tests.contract.engines import open_from_spec
 
 _LAST = b"\xff" * 64
@@ -78,6 +78,7 @@ async def main(spec: str, notes: Path) -> None:
         # nothing here waits for a real server to get better
         retry=RetrySettings(base=0.01, cap=0.02, max_retry_after=0.05),
         breaker=BreakerSettings(cooldown=0.05),
+        robots=RobotsSettings(retry=0.01),
     )
     control = await ControlWatch.open(streams)
     registry = new_registry()

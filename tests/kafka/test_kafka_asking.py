@@ -8,6 +8,9 @@ from aiokafka.errors import NodeNotReadyError, TopicAuthorizationFailedError
 from headrace_runtime.streams.kafka import client
 from headrace_runtime.streams.kafka.client import answered, closed
 
+DIED = "unable to perform operation on <TCPTransport closed=True reading=False 0x1>; the handler is closed"
+"""What uvloop says of a connection that is gone."""
+
 
 class Brokers:
     """Answer after so many errors."""
@@ -34,8 +37,7 @@ async def test_one_that_is_away_is_not_the_end() -> None:
 
 
 async def test_a_connection_closed_under_us_is_as_good_as_a_broker_that_is_away() -> None:
-    words = "unable to perform operation on <TCPTransport closed=True reading=False 0x1>; the handler is closed"
-    assert await answered(Brokers(RuntimeError(words)).ask) == "answer"
+    assert await answered(Brokers(RuntimeError(DIED)).ask) == "answer"
     with pytest.raises(RuntimeError, match="a mistake"):
         await answered(Brokers(RuntimeError("a mistake")).ask)
 
@@ -60,6 +62,25 @@ async def test_a_client_that_trips_over_its_own_tasks_does_not_end_whoever_close
     client = Closing()
     await closed(client)
     assert client.cut
+
+
+async def test_a_client_whose_connection_died_is_closed_all_the_same() -> None:
+    class Died(Closing):
+        async def stop(self) -> None:
+            raise RuntimeError(DIED)
+
+    client = Died()
+    await closed(client)
+    assert client.cut
+
+
+async def test_a_mistake_in_closing_a_client_is_not_taken_for_a_dead_connection() -> None:
+    class Mistaken(Closing):
+        async def stop(self) -> None:
+            raise RuntimeError("a mistake")
+
+    with pytest.raises(RuntimeError, match="a mistake"):
+        await closed(Mistaken())
 
 
 async def test_what_no_other_broker_would_answer_differently_is_raised_at_once() -> None:

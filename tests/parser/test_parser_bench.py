@@ -6,7 +6,7 @@ import zstandard
 from headrace_parser.bench import MAX_MESSAGE, Bench
 from headrace_parser.frames import Frame, ParsedReply
 from headrace_parser.page import ParseLimits, parse
-from headrace_schemas import codec
+from headrace_schemas import codec, texts
 from headrace_schemas.messages import DiscoveredLinks, FetchedPage, NotModified
 from headrace_schemas.urls import Canonicaliser, Partitioner
 from tests.parser.fetched import fetched, hello, message_of
@@ -90,6 +90,14 @@ def test_the_newer_revision_of_page_and_service_is_passed_on() -> None:
     [new] = replies(codec.encode(fetched(b"<a href=/x>"), 9), revision=7)
     assert [codec.revision_of(old.parsed), codec.revision_of(old.links[0][1])] == [7, 7]
     assert [codec.revision_of(new.parsed), codec.revision_of(new.links[0][1])] == [9, 9]
+
+
+def test_the_text_of_a_page_travels_packed_unless_it_is_short() -> None:
+    long = "An überlong text. " * 100
+    packed, plain = (message_of(reply) for reply in replies(*(codec.encode(fetched(b)) for b in (long.encode(), b"x"))))
+    assert (packed.text, texts.text_of(packed)) == ("", long.strip())
+    assert len(packed.packed_text) < len(long) // 10
+    assert (plain.text, plain.packed_text) == ("x", b"")
 
 
 def test_a_304_yields_nothing() -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from headrace_runtime.slots import claim
+from headrace_runtime.slots import Slot, claim
 from headrace_schemas.errors import UsageError, WorkspaceBusy
 
 HOLDER = """
@@ -32,6 +32,15 @@ def holder(workspace: Path, *instance: str) -> Iterator[tuple[subprocess.Popen[s
             yield process, process.stdout.readline().strip()
         finally:
             process.kill()
+
+
+@contextmanager
+def claim_held(workspace: Path, instance: str = "") -> Iterator[Slot]:
+    slot = claim(workspace, "fetcher", instance)
+    try:
+        yield slot
+    finally:
+        slot.release()
 
 
 def test_each_process_gets_the_first_free_slot(tmp_path: Path) -> None:
@@ -95,3 +104,33 @@ def test_a_workspace_that_cannot_be_written_is_a_line(tmp_path: Path) -> None:
     (tmp_path / "state").write_text("a file")
     with pytest.raises(UsageError, match="cannot keep state in"):
         claim(tmp_path, "fetcher")
+
+
+def test_a_member_is_the_same_after_a_restart_and_in_no_other_workspace(tmp_path: Path) -> None:
+    members = []
+    for workspace in ("one", "one", "other"):
+        with claim_held(tmp_path / workspace) as slot:
+            members.append(slot.member)
+    first, again, other = members
+    assert first == again != other
+    assert all(member.startswith("fetcher-0-") for member in members)
+
+
+def test_the_members_of_one_workspace_differ_by_their_slots_only(tmp_path: Path) -> None:
+    with claim_held(tmp_path) as first, claim_held(tmp_path) as second, claim_held(tmp_path, "blue") as named:
+        word = (tmp_path / "state" / "id").read_text().strip()
+        assert [slot.member for slot in (first, second, named)] == [
+            f"fetcher-0-{word}",
+            f"fetcher-1-{word}",
+            f"fetcher-blue-{word}",
+        ]
+
+
+@pytest.mark.parametrize("kept", ["", "\n", "a b\n", "\0\0\0"])
+def test_a_word_that_a_crash_left_unwritten_is_made_anew(tmp_path: Path, kept: str) -> None:
+    (tmp_path / "state").mkdir()
+    (tmp_path / "state" / "id").write_text(kept)
+    with claim_held(tmp_path) as slot:
+        member = slot.member
+    with claim_held(tmp_path) as slot:
+        assert slot.member == member == f"fetcher-0-{(tmp_path / 'state' / 'id').read_text().strip()}"

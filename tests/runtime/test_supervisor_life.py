@@ -278,6 +278,7 @@ class HangingMember:
     """Neither runs out nor stops, and shrugs off one cancellation: an engine at its worst."""
 
     lanes: Sequence[Lane] = ()
+    stalled = None
 
     async def run(self) -> None:
         await self._hang()

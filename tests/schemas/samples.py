@@ -250,6 +250,7 @@ _SECOND: Mapping[str, tuple[str, Struct]] = {
     ),
     "parsed_2": _grown("parsed", packed_text=b"(\xb5/\xfd \x0fy\x00\x00All of the text"),
     "progress_2": _grown("progress", next_host="example.org", next_why="breaker"),
+    "progress_3": _grown("progress", next_host="example.org", next_why="robots", needing=9, pool_spent=True),
     "control_2": (
         "crawl.control",
         m.Control(
@@ -276,6 +277,7 @@ _SECOND: Mapping[str, tuple[str, Struct]] = {
             seeded_run=4,
         ),
     ),
+    "control_3": _grown("control", settings=m.CrawlSettings(seed_hosts=("www.example.org", "a.example.org"))),
 }
 
 WORDS: Mapping[str, tuple[str, Struct]] = {

@@ -54,6 +54,9 @@ SITES = Canonicaliser(
         ("http:\\\\example.com\\a", "http://example.com/a"),
         ("http://example.com/?b=2&a=1", "http://example.com/?b=2&a=1"),
         ("http://example.com/%7Ea/%e9", "http://example.com/%7Ea/%e9"),
+        ("http://example.com/a/.b/../c", "http://example.com/a/c"),
+        ("http://example.com/.x/%2E./private?/../x", "http://example.com/private?/../x"),
+        ("http://example.com/.x/y/..", "http://example.com/.x/"),
     ],
 )
 def test_as_found_is_what_a_browser_would_ask_for(raw: str, found: str) -> None:
@@ -200,6 +203,46 @@ def test_a_trailing_slash_is_dropped_only_where_asked_and_never_the_root() -> No
     assert STRICT.canonical("http://e.org/?b&a") == "http://e.org/?b&a"
 
 
+_SEGMENTS = st.sampled_from(
+    (".", "..", "%2e", "%2E%2e", ".%2e", ".b", "..b", "...", "%2eb", "a", "a;", "b..", "%", "", ";x")
+)
+
+
+@given(st.lists(_SEGMENTS, max_size=7).map("/".join), st.sampled_from(["", "?/../q", "#/../f"]))
+@example("a/.b/../c", "")
+@example(".x/../private", "")
+@example(".x/%2e%2e/.y/.", "?/../q")
+@example("a//../.b/..", "")
+def test_no_dot_segment_outlives_the_names_around_it(path: str, rest: str) -> None:
+    for raw, base in ((f"http://h.example/{path}{rest}", ""), (f"/{path}{rest}", BASE)):
+        if raw.startswith("//"):
+            continue  # a host, not a path
+        found = as_found(raw, base)
+        assert found == f"http://h.example/{_resolved(path.split('/'))}{rest if rest[:1] == '?' else ''}"
+        assert as_found(found) == found
+
+
+@given(st.lists(_SEGMENTS, min_size=1, max_size=7).map("/".join).filter(lambda path: path[:1] != "/"))
+def test_a_relative_link_steps_up_from_its_page(path: str) -> None:
+    wanted = "http://h.example/" + _resolved(["a", ".b", *path.split("/")])
+    assert as_found(path or "./", "http://h.example/a/.b/c?q") == wanted
+
+
+def _resolved(segments: list[str]) -> str:
+    """By the letter of the URL standard: what each segment does to the path so far."""
+    path: list[str] = []
+    for number, segment in enumerate(segments, 1):
+        last = number == len(segments)
+        match segment.lower().replace("%2e", "."):
+            case "..":
+                path = path[:-1] + [""] * last
+            case ".":
+                path = path + [""] * last
+            case _:
+                path = [*path, segment]
+    return "/".join(path)
+
+
 @given(hrefs)
 @example("/%4%41")
 @example("/%%41b")
@@ -224,6 +267,24 @@ def test_both_forms_are_idempotent_whatever_the_href(href: str) -> None:
         assert canonicaliser.canonical(canonical) == canonical
         assert as_found(canonical) == canonical
         assert host_of(canonical) == host_of(found)
+
+
+@given(st.lists(hrefs, max_size=4), st.sampled_from([BASE, "https://h.example/c/", ""]))
+def test_what_was_found_before_is_found_again(raws: list[str], base: str) -> None:
+    for raw in raws * 2:
+        try:
+            url = as_found(raw, base)
+        except BadUrl:
+            with pytest.raises(BadUrl):
+                PLAIN.find(raw, base)
+        else:
+            assert PLAIN.find(raw, base) == (url, PLAIN.key(url))
+
+
+def test_links_are_remembered_one_object_each_but_not_without_bound() -> None:
+    plain = Canonicaliser()
+    assert plain.find("/a", BASE) is plain.find("a", "http://h.example/x")
+    assert plain.find("/" + "x" * 1_000, BASE) is not plain.find("/" + "x" * 1_000, BASE)
 
 
 @given(st.lists(st.sampled_from(["a=1", "a=2", "b", "utm_x=1", "c=%41", "d=é"])), st.randoms())

@@ -2,18 +2,18 @@
 
 import asyncio
 import time
-from collections import Counter as Tally
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import ClassVar
 from weakref import WeakKeyDictionary
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from prometheus_client import CollectorRegistry, Counter, Gauge
 
 from headrace_runtime.clock import Deadline
 from headrace_runtime.logs import get_logger
 from headrace_runtime.streams.seams import Edge, Lane, Record, Send, Serve, StateView, Streams, Unit
+from headrace_runtime.tally import Counts, Spreads
 from headrace_schemas import codec
 from headrace_schemas.errors import LaneLost
 from headrace_schemas.messages import DeadLetter
@@ -30,12 +30,12 @@ class LaneMeters:
     _known: ClassVar[WeakKeyDictionary[CollectorRegistry, "LaneMeters"]] = WeakKeyDictionary()
 
     def __init__(self, registry: CollectorRegistry) -> None:
-        self.unit_seconds = Histogram(
+        self.unit_seconds = Spreads(
             "headrace_unit_seconds", "Seconds a commit took", ["group"], registry=registry, buckets=_BUCKETS
         )
-        self.records = Counter("headrace_records", "Records read and committed", ["group", "topic"], registry=registry)
-        self.sends = Counter("headrace_sends", "Records sent in committed units", ["topic"], registry=registry)
-        self.sent_bytes = Counter("headrace_sent_bytes", "Bytes of those records", ["topic"], registry=registry)
+        self.records = Counts("headrace_records", "Records read and committed", ["group", "topic"], registry=registry)
+        self.sends = Counts("headrace_sends", "Records sent in committed units", ["topic"], registry=registry)
+        self.sent_bytes = Counts("headrace_sent_bytes", "Bytes of those records", ["topic"], registry=registry)
         self.lost = Counter(
             "headrace_lanes_lost", "Lanes opened anew as a commit was in doubt", ["group"], registry=registry
         )
@@ -64,9 +64,11 @@ class LaneMeters:
             found = cls._known[registry] = cls(registry)
         return found
 
-    def expect(self, group: str, topics: Iterable[str], started: Callable[[], bool]) -> None:
-        """Shows at 0 what `group` may count, and its heartbeat, which stands still until it has started: what is not
-        there can neither be drawn nor watched."""
+    def expect(
+        self, group: str, topics: Iterable[str], started: Callable[[], bool], stalled: Callable[[], float] = float
+    ) -> None:
+        """Shows at 0 what `group` may count, and its heartbeat, which stands still until it has started and for as long
+        (seconds) as it is `stalled`: what is not there can neither be drawn nor watched."""
         for by_group in (self.unit_seconds, self.lost, self.lanes, self.assigned, self.revoked):
             by_group.labels(group)
         for topic in topics:
@@ -77,11 +79,11 @@ class LaneMeters:
                 self.sends.labels(row.name)
                 self.sent_bytes.labels(row.name)
         began = time.time()
-        self._heartbeat.labels(group).set_function(lambda: self._beat(group) if started() else began)
+        self._heartbeat.labels(group).set_function(lambda: self._beat(group, stalled()) if started() else began)
 
-    def _beat(self, group: str) -> float:
-        """A process that stands by has no lanes, and lives."""
-        return min((lane.beat for lane in self._serving[group]), default=time.time())
+    def _beat(self, group: str, stalled: float) -> float:
+        """A process that stands by has no lanes, and lives. Lanes that wait for their broker ask all the same."""
+        return min((time.time() - stalled, *(lane.beat for lane in self._serving[group])))
 
     @contextmanager
     def serving(self, lane: "MeteredLane") -> Iterator[None]:
@@ -101,19 +103,15 @@ class LaneMeters:
 
     def committed(self, group: str, unit: Unit, seconds: float) -> None:
         self.unit_seconds.labels(group).observe(seconds)
-        for topic, count in Tally(record.topic for record in unit.done).items():
-            self.records.labels(group, topic).inc(count)
-        counts: Tally[str] = Tally()
-        sizes: Tally[str] = Tally()
-        for sends in (unit.sends, unit.later):
-            for send in sends:
-                counts[send.topic] += 1
-                sizes[send.topic] += len(send.value)
+        records, sends, sent_bytes = self.records.labels, self.sends.labels, self.sent_bytes.labels
+        for record in unit.done:
+            records(group, record.topic).inc()
+        for sent in (unit.sends, unit.later):
+            for send in sent:
+                sends(send.topic).inc()
+                sent_bytes(send.topic).inc(len(send.value))
                 if send.topic == "dead.letters":
                     self.dead_letters.labels(group, _origin(send)).inc()
-        for topic, count in counts.items():
-            self.sends.labels(topic).inc(count)
-            self.sent_bytes.labels(topic).inc(sizes[topic])
 
 
 def metered(serve: Serve, registry: CollectorRegistry) -> Serve:

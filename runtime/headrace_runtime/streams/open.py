@@ -18,7 +18,7 @@ async def open_streams(
     instance: str = "",
     registry: CollectorRegistry | None = None,
 ) -> Streams:
-    """`state` and `instance`: this process's slot on Kafka (folder of its state, its `group_instance_id`). `registry`:
+    """`state` and `instance`: this process's slot on Kafka (folder of its state, its `Slot.member`). `registry`:
     where the engine counts, if anybody looks."""
     streams = settings.streams
     if settings.kafka:

@@ -11,10 +11,12 @@ Streams ── join(group, …) ──► Membership        one lane at a time p
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple, Protocol, runtime_checkable
 
+from msgspec import Struct
+
 from headrace_runtime.clock import Deadline
 
 
-class Record(NamedTuple):
+class Record(Struct, frozen=True, gc=False):
     topic: str
     """Without the prefix of `streams.prefix`."""
     partition: int
@@ -25,7 +27,7 @@ class Record(NamedTuple):
     """Seconds since the epoch at which it was appended."""
 
 
-class Send(NamedTuple):
+class Send(Struct, frozen=True, gc=False):
     topic: str
     partition: int
     value: bytes
@@ -148,11 +150,23 @@ Serve = Callable[[Lane], Awaitable[None]]
 after each assignment: whatever it caches dies with it. Any other exception ends the process."""
 
 
+class Stalled(NamedTuple):
+    """What a group stands still for, and since when."""
+
+    why: str
+    seconds: float
+
+
 class Membership(Protocol):
     """This process's part in one group."""
 
     @property
     def lanes(self) -> Sequence[Lane]: ...
+
+    @property
+    def stalled(self) -> Stalled | None:
+        """None while the engine is well."""
+        ...
 
     async def run(self) -> None:
         """Until stopped; raises what a lane or the engine raised."""

@@ -1,167 +1,18 @@
-"""Content encodings undone while streaming, never more than the cap in memory.
+"""Bodies read to their end: undone under the cap, within the memory there is, no slower than the least rate."""
 
-A 2 KB answer may claim to be 2 GB: so every step yields small pieces and counts them, and a stacking of encodings is
-counted at each layer (an inner layer could swallow the outer one's gigabytes without any output of its own).
-"""
+import asyncio
+from collections.abc import AsyncIterable, Awaitable, Callable
 
-import zlib
-from collections.abc import AsyncIterable, Awaitable, Callable, Iterator
-from typing import Protocol
-
-import brotli  # type: ignore[import-untyped]
-import zstandard
-
-from headrace_fetcher.faults import BodyTooLarge, BrokenEncoding, NotWanted, TooSlow
+from headrace_fetcher.encodings import Decoder
+from headrace_fetcher.faults import BodyTooLarge, NotWanted, TooSlow
 from headrace_fetcher.memory import Share
 from headrace_runtime.clock import Clock
 
-PIECE = 64 * 1024  # bytes a step yields at once
-LAYERS = 4  # encodings stacked; nobody honest sends more than two
-ZSTD_WINDOW = 8 * 1024 * 1024  # RFC 9659: what a server may ask of a client
-ZSTD_RATIO = 32 * 1024  # output bytes one input byte can cost: a 4-byte RLE block stands for 128 KiB
 SNIFF = 512  # bytes that tell what a body is
 GRACE = 5.0  # seconds before the least rate counts: a first byte may take its time
+TURN = 0.002  # seconds of decoding after which everything else has its turn
 
-
-class Step(Protocol):
-    def feed(self, data: bytes) -> Iterator[bytes]: ...
-
-    def finish(self) -> None:
-        """Raises `BrokenEncoding` if the data stopped in the middle."""
-        ...
-
-
-class _Inflate:
-    """gzip (RFC 1952, members one after the other) and deflate (RFC 1950, or bare RFC 1951 as many servers send)."""
-
-    def __init__(self, wbits: int) -> None:
-        self._wbits, self._guess = wbits, wbits == zlib.MAX_WBITS
-        self._step = zlib.decompressobj(wbits)
-        self._begun = False
-
-    def feed(self, data: bytes) -> Iterator[bytes]:
-        while data:
-            if self._step.eof:
-                if self._guess or not data.startswith(b"\x1f\x8b"):
-                    return  # padding behind the last member is ignored, as browsers do
-                self._step = zlib.decompressobj(self._wbits)
-            piece = self._inflate(data)
-            self._begun = True
-            data = self._step.unconsumed_tail or self._step.unused_data
-            if piece:
-                yield piece
-
-    def _inflate(self, data: bytes) -> bytes:
-        try:
-            return self._step.decompress(data, PIECE)
-        except zlib.error as error:
-            if self._begun or not self._guess:
-                raise BrokenEncoding(str(error)) from None
-        self._guess, self._begun = False, True
-        self._wbits = -zlib.MAX_WBITS
-        self._step = zlib.decompressobj(self._wbits)
-        return self._inflate(data)
-
-    def finish(self) -> None:
-        if self._begun and not self._step.eof:
-            raise BrokenEncoding("the compressed body is cut short")
-
-
-class _Brotli:
-    def __init__(self) -> None:
-        self._step = brotli.Decompressor()
-        self._begun = False
-
-    def feed(self, data: bytes) -> Iterator[bytes]:
-        self._begun = True
-        while data or not self._step.can_accept_more_data():
-            if self._step.is_finished():
-                return
-            try:
-                piece = self._step.process(data, output_buffer_limit=PIECE)
-            except brotli.error as error:
-                raise BrokenEncoding(str(error)) from None
-            data = b""
-            if piece:
-                yield piece
-
-    def finish(self) -> None:
-        if self._begun and not self._step.is_finished():
-            raise BrokenEncoding("the compressed body is cut short")
-
-
-class _Zstd:
-    """The library has no output limit, so input goes in slices small enough for the worst ratio there is."""
-
-    def __init__(self, limit: int) -> None:
-        self._slice = max(16, min(4096, limit // ZSTD_RATIO))
-        self._zstd = zstandard.ZstdDecompressor(max_window_size=ZSTD_WINDOW)
-        self._step: zstandard.ZstdDecompressionObj | None = None
-
-    def feed(self, data: bytes) -> Iterator[bytes]:
-        view = memoryview(data)
-        while view:
-            if self._step is None:
-                self._step = self._zstd.decompressobj()
-            part, view = view[: self._slice], view[self._slice :]
-            try:
-                piece = self._step.decompress(part)
-            except zstandard.ZstdError as error:
-                raise BrokenEncoding(str(error)) from None
-            if self._step.eof:
-                view = memoryview(self._step.unused_data + bytes(view))
-                self._step = None
-            if piece:
-                yield piece
-
-    def finish(self) -> None:
-        if self._step is not None:
-            raise BrokenEncoding("the compressed body is cut short")
-
-
-class Decoder:
-    """A stacking of encodings; `feed` yields the plain body piece by piece."""
-
-    def __init__(self, encodings: str, limit: int) -> None:
-        """`encodings`: the Content-Encoding header, in the order the server applied them."""
-        names = [name.strip().lower() for name in encodings.split(",")]
-        names = [name for name in names if name not in ("", "identity", "none")]
-        if len(names) > LAYERS:
-            raise BrokenEncoding(f"{len(names)} encodings stacked")
-        self._limit = limit
-        self._steps = [_step(name, limit) for name in reversed(names)]
-        self._counts = [0] * (len(self._steps) + 1)
-
-    def feed(self, data: bytes) -> Iterator[bytes]:
-        return self._through(0, data)
-
-    def _through(self, layer: int, data: bytes) -> Iterator[bytes]:
-        self._counts[layer] += len(data)
-        if self._counts[layer] > self._limit:
-            raise BodyTooLarge(self._limit)
-        if layer == len(self._steps):
-            yield data
-            return
-        for piece in self._steps[layer].feed(data):
-            yield from self._through(layer + 1, piece)
-
-    def finish(self) -> None:
-        for step in self._steps:
-            step.finish()
-
-
-def _step(name: str, limit: int) -> Step:
-    match name:
-        case "gzip" | "x-gzip":
-            return _Inflate(zlib.MAX_WBITS | 16)
-        case "deflate":
-            return _Inflate(zlib.MAX_WBITS)
-        case "br":
-            return _Brotli()
-        case "zstd":
-            return _Zstd(limit)
-        case _:
-            raise BrokenEncoding(f"unknown content encoding {name[:40]!r}")
+Wanted = Callable[[bytes], bool]
 
 
 class Pace:
@@ -183,48 +34,87 @@ class Pace:
         self._from += self._clock.monotonic() - began
 
 
-async def read_whole(
+async def read(
     raw: AsyncIterable[bytes],
     decoder: Decoder,
     share: Share,
     pace: Pace,
-    wanted: Callable[[bytes], bool] | None = None,
+    *,
+    wanted: Wanted | None = None,
+    enough: int | None = None,
 ) -> tuple[bytes, int]:
-    """→ the decoded body, and how many bytes came over the wire. With `wanted`, its first bytes decide whether the
-    rest is read (`NotWanted`)."""
+    """→ the decoded body, and how many bytes came over the wire. With `wanted`, its first bytes decide whether it is
+    kept (`NotWanted`). With `enough`, so many bytes are: the rest is not read and no fault (robots.txt).
+
+    An encoded body is undone when it is here: a decoder has a window of megabytes, and a slow server would have us
+    keep it for as long as it likes."""
+    data, received = await _arrive(raw, share, pace, decoder.limit, wanted if decoder.plain else None, enough)
+    if not decoder.plain:
+        cut = enough is not None and received >= enough
+        data = await _unpack(decoder, data, share, wanted, enough, cut=cut)
+    return data[:enough], received
+
+
+async def _arrive(
+    raw: AsyncIterable[bytes], share: Share, pace: Pace, limit: int, wanted: Wanted | None, enough: int | None
+) -> tuple[bytes, int]:
     pieces: list[bytes] = []
-    received = known = 0
-    async for chunk in raw:
-        received += len(chunk)
-        pace.check(received)
-        for piece in decoder.feed(chunk):
-            if not share.grow(len(piece)):
-                await pace.excuse(share.wait(len(piece)))
-            pieces.append(piece)
-            known += len(piece)
-        if wanted is not None and known >= SNIFF:
-            _ask(wanted, pieces)
-            wanted = None
-    decoder.finish()
-    if wanted is not None and known:
-        _ask(wanted, pieces)
-    return (pieces[0] if len(pieces) == 1 else b"".join(pieces)), received
-
-
-def _ask(wanted: Callable[[bytes], bool], pieces: list[bytes]) -> None:
-    if not wanted(b"".join(pieces[:8])[:SNIFF]):
-        raise NotWanted("no content type, and it does not begin like a page")
-
-
-async def read_start(raw: AsyncIterable[bytes], decoder: Decoder, limit: int) -> tuple[bytes, int]:
-    """As `read_whole`, but the first `limit` bytes are enough: the rest is not read and no fault (robots.txt)."""
-    text = bytearray()
     received = 0
     async for chunk in raw:
         received += len(chunk)
-        for piece in decoder.feed(chunk):
-            text += piece
-            if len(text) >= limit:
-                return bytes(text[:limit]), received
-    decoder.finish()
-    return bytes(text), received
+        pace.check(received)
+        if received > limit:
+            raise BodyTooLarge(limit)
+        if not share.grow(len(chunk)):
+            await pace.excuse(share.wait(len(chunk)))
+        pieces.append(chunk)
+        if wanted is not None and received >= SNIFF:
+            _ask(wanted, pieces)
+            wanted = None
+        if enough is not None and received >= enough:
+            break
+    if wanted is not None and received:
+        _ask(wanted, pieces)
+    return _joined(pieces), received
+
+
+async def _unpack(
+    decoder: Decoder, data: bytes, share: Share, wanted: Wanted | None, enough: int | None, *, cut: bool
+) -> bytes:
+    """`cut`: it may well end in the middle. What is not done in a moment lets the rest of the process go on."""
+    now, pieces, size = asyncio.get_running_loop().time, [], 0
+    await share.borrow(decoder.windows)
+    try:
+        until = now() + TURN
+        for piece in decoder.feed(data):
+            if piece:
+                if not share.grow(len(piece)):
+                    await share.wait(len(piece))
+                pieces.append(piece)
+                size += len(piece)
+                if wanted is not None and size >= SNIFF:
+                    _ask(wanted, pieces)
+                    wanted = None
+                if enough is not None and size >= enough:
+                    cut = True
+                    break
+            if now() > until:
+                await asyncio.sleep(0)
+                until = now() + TURN
+        if not cut:
+            decoder.finish()
+    finally:
+        share.give_back(decoder.windows)
+    if wanted is not None and size:
+        _ask(wanted, pieces)
+    share.shrink(len(data))
+    return _joined(pieces)
+
+
+def _ask(wanted: Wanted, pieces: list[bytes]) -> None:
+    if not wanted(b"".join(pieces[:SNIFF])[:SNIFF]):
+        raise NotWanted("no content type, and it does not begin like a page")
+
+
+def _joined(pieces: list[bytes]) -> bytes:
+    return pieces[0] if len(pieces) == 1 else b"".join(pieces)

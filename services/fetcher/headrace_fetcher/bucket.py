@@ -21,6 +21,10 @@ class Bucket:
         self._tokens -= 1.0
         return True
 
+    def give_back(self) -> None:
+        """What was taken last was not used."""
+        self._tokens = min(self._size, self._tokens + 1.0)
+
     def next(self, now: float) -> float:
         """When `take` will next succeed."""
         return now + max(0.0, 1.0 - self._tokens) / self._rate if self._rate else now

@@ -35,19 +35,22 @@ class Client:
         request = self._request(self._origin(origin), {"target": target, "origin": origin}, extra)
         trip.written, trip.status, trip.answered = None, 0, 0.0
         trip.begun, trip.connect, trip.protocol = self._clock.monotonic(), -1.0, ""
-        response = await self._sent(request)
+        response = await self._sent(request, trip)
         assert isinstance(response.stream, httpx.AsyncByteStream)
         noted = response.extensions
         trip.written, trip.answered = noted["written"], self._clock.monotonic()
         trip.connect, trip.protocol = noted["connect"], noted["http_version"].decode("ascii", "replace")
-        trip.status, trip.headers = response.status_code, h.Headers(response.headers.raw)
-        if why := _excess(trip.headers.raw):
+        trip.status, trip.headers = response.status_code, h.Headers(noted["fields"])
+        if why := _excess(trip.headers):
             await response.stream.aclose()
             raise TransportFault("headers", why, retriable=False)
         return response.stream
 
-    async def _sent(self, request: httpx.Request) -> httpx.Response:
+    async def _sent(self, request: httpx.Request, trip: Trip) -> httpx.Response:
         try:
+            if trip.fault is not None:
+                fault, trip.fault = trip.fault, None
+                raise fault
             return await self._transport.handle_async_request(request)
         except TransportFault as fault:
             if fault.reason != "connect" or not is_exhaustion(fault):
@@ -55,7 +58,12 @@ class Client:
             exhausted = Exhausted(fault.detail)
         except Exhausted as error:
             exhausted = error
-        log.seldom("exhausted", 60.0, "connections cannot be opened: put off, not failed", why=str(exhausted))
+        log.seldom(
+            "exhausted",
+            60.0,
+            "connections cannot be opened, or names not looked up: put off, not failed",
+            why=str(exhausted),
+        )
         raise exhausted
 
     def _prepare(self, origin: str) -> httpx.Request:
@@ -71,9 +79,9 @@ class Client:
         return request
 
 
-def _excess(raw: h.Raw) -> str:
-    size = sum(len(name) + len(value) for name, value in raw)
-    return f"{len(raw)} headers of {size} bytes" if len(raw) > HEADERS or size > HEADER_BYTES else ""
+def _excess(headers: h.Headers) -> str:
+    number, size = len(headers.raw), headers.size
+    return f"{number} headers of {size} bytes" if number > HEADERS or size > HEADER_BYTES else ""
 
 
 async def drain(body: httpx.AsyncByteStream, headers: h.Headers) -> None:

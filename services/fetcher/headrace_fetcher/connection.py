@@ -11,15 +11,23 @@ from typing import Any
 import httptools
 
 from headrace_fetcher.faults import TransportFault, WentStale
+from headrace_fetcher.mending import mended
 from headrace_runtime.clock import Clock
 
 HEAD = 64 * 1024  # bytes of a head; of whatever else is not body between two pieces of it (chunk extensions, trailers)
 FIELDS = 256  # headers of an answer
 INTERIM = 8  # 1xx answers before the answer
-BUFFER = 256 * 1024  # bytes of body held for a reader that is busy, about
+RECEIVE = 128 * 1024  # bytes taken from a socket at once, of all connections into the same place
+BUFFER = 64 * 1024  # bytes of body held for a reader that is busy, and what was taken at once on top
 
-_LENIENT = {"lenient_headers": True, "lenient_optional_cr_before_lf": True, "lenient_spaces_after_chunk_size": True}
-"""What browsers put up with in an answer, and nothing that changes where it ends."""
+_LENIENT = {
+    "lenient_headers": True,
+    "lenient_keep_alive": True,
+    "lenient_optional_cr_before_lf": True,
+    "lenient_spaces_after_chunk_size": True,
+}
+"""What browsers put up with in an answer, and nothing that changes where it ends. An answer that follows an interim one
+counts although that one closes the connection by its words or its version; what follows any other does not."""
 
 
 class Exchange:
@@ -89,19 +97,27 @@ class Exchange:
             self._waiter = None
 
 
-class Connection(asyncio.Protocol):
+class Connection(asyncio.BufferedProtocol):
     def __init__(
-        self, clock: Clock, free: Callable[["Connection"], None], lost: Callable[["Connection"], None]
+        self,
+        clock: Clock,
+        buffer: memoryview,
+        free: Callable[["Connection"], None],
+        lost: Callable[["Connection"], None],
     ) -> None:
-        """`free`: called when it can carry the next request; `lost`: once, when it is gone."""
-        self._clock, self._free, self._lost = clock, free, lost
+        """`buffer`: where what comes is put; others may use it, too, as it is read at once. `free`: called when it can
+        carry the next request; `lost`: once, when it is gone."""
+        self._clock, self._buffer, self._free, self._lost = clock, buffer, free, lost
         self._loop = asyncio.get_running_loop()
-        self._parser = httptools.HttpResponseParser(self)
-        self._parser.set_dangerous_leniencies(**_LENIENT)
+        self._parser = self._new_parser()
         self._transport: Any = None
         self._exchange: Exchange | None = None
         self._fed = self._interim = 0
         self._head = self._spoiled = self._keep = self._paused = self._heard = self._last = False
+        self._seen = b""
+        """Of a head that is not all here."""
+        self._torn: httptools.HttpParserError | None = None
+        """That head says twice where the body ends."""
         self.used = 0
         """Requests it has carried."""
         self.heard_at = clock.monotonic()
@@ -113,7 +129,7 @@ class Connection(asyncio.Protocol):
         """`last`: it is not kept after this."""
         exchange = self._exchange = Exchange(self, self._clock)
         self._fed = self._interim = 0
-        self._head, self._heard, self._last = True, False, last
+        self._head, self._heard, self._last, self._seen = True, False, last, b""
         self.used += 1
         self._transport.write(request)
         self._loop.call_soon(exchange.sent)
@@ -152,15 +168,18 @@ class Connection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = transport
 
-    def data_received(self, data: bytes) -> None:
-        exchange = self._exchange
+    def get_buffer(self, sizehint: int) -> memoryview:
+        return self._buffer
+
+    def buffer_updated(self, nbytes: int) -> None:
+        data, exchange = self._buffer[:nbytes], self._exchange
         if exchange is None:  # idle, and says what nobody asked for
             self._transport.abort()
             return
         self._heard, self.heard_at = True, self._clock.monotonic()
-        self._fed += len(data)
+        self._fed += nbytes
         try:
-            self._parser.feed_data(data)
+            self._feed(data)
         except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
             self._spoiled = True
             cause = error.__context__ if isinstance(error, httptools.HttpParserCallbackError) else None
@@ -170,11 +189,35 @@ class Connection(asyncio.Protocol):
             exchange.fail(TransportFault("headers", f"more than {HEAD} bytes of {what}", retriable=False))
         if exchange.complete or exchange.error is not None:
             self._done(exchange)
-        elif exchange.held > BUFFER and not self._paused:
+        elif exchange.held > BUFFER and not self._paused and not exchange.waiting:
             self._paused = True
             self._transport.pause_reading()
         if exchange.status:
             exchange.wake()
+
+    def _feed(self, data: memoryview) -> None:
+        if self._head:
+            self._seen += data
+        if self._torn is None:
+            try:
+                self._parser.feed_data(data)
+                return
+            except httptools.HttpParserError as error:
+                if not self._head or "Content-Length" not in str(error):
+                    raise
+                self._torn = error
+        whole = mended(self._seen)
+        if whole is None:
+            raise self._torn
+        if whole and self._exchange is not None:
+            self._parser, self._last = self._new_parser(), True
+            self._exchange.fields.clear()
+            self._parser.feed_data(whole)
+
+    def _new_parser(self) -> httptools.HttpResponseParser:
+        parser = httptools.HttpResponseParser(self)
+        parser.set_dangerous_leniencies(**_LENIENT)
+        return parser
 
     def connection_lost(self, error: Exception | None) -> None:
         exchange, self._exchange = self._exchange, None
@@ -229,7 +272,7 @@ class Connection(asyncio.Protocol):
             if status == 101 or self._interim > INTERIM:
                 raise TransportFault("protocol", f"HTTP status {status} that was not asked for")
             return
-        self._head, self._fed = False, 0
+        self._head, self._fed, self._seen, self._torn = False, 0, b"", None
         self._keep = not self._last and self._parser.should_keep_alive()
         exchange.status = status
 
@@ -247,7 +290,8 @@ class Connection(asyncio.Protocol):
 
 def _announced(fields: list[tuple[bytes, bytes]]) -> bool:
     """Whether the head says where the body ends; else the end of the connection does."""
-    return any(name.lower() in (b"content-length", b"transfer-encoding") for name, _ in fields)
+    said = {name.lower(): value.lower() for name, value in fields}
+    return b"content-length" in said or said.get(b"transfer-encoding", b"identity") != b"identity"
 
 
 def _said(error: Exception) -> str:

@@ -8,8 +8,9 @@ import httpx
 
 from headrace_fetcher import headers as h
 from headrace_fetcher import media
-from headrace_fetcher.body import Decoder, Pace, read_whole
+from headrace_fetcher.body import Pace, read
 from headrace_fetcher.client import Client, drain
+from headrace_fetcher.encodings import Decoder
 from headrace_fetcher.faults import (
     AddressRefused,
     BodyTooLarge,
@@ -153,7 +154,7 @@ class PageFetcher:
                 raise BodyTooLarge(limit)
             decoder = Decoder(headers.joined(b"content-encoding"), limit)
             pace = Pace(self._clock, self._min_rate)
-            whole, trip.received = await read_whole(body, decoder, share, pace, sniff)
+            whole, trip.received = await read(body, decoder, share, pace, wanted=sniff)
         except BodyTooLarge as error:
             if error.limit == limit < self._max_bytes:
                 raise OverBudget(limit) from None

@@ -61,10 +61,12 @@ def _name_of(name: bytes) -> str:
 class Headers:
     """Those of an answer. Some are asked for by name, in lower case: they are put in order once for all of these."""
 
-    __slots__ = ("_first", "raw")
+    __slots__ = ("_first", "raw", "size")
 
     def __init__(self, raw: Raw = ()) -> None:
         self.raw = raw
+        self.size = sum([len(name) + len(value) for name, value in raw])
+        """Bytes of names and values."""
         self._first = {name.lower(): value for name, value in reversed(raw)}
 
     def first(self, name: bytes) -> str:
@@ -85,6 +87,8 @@ class Headers:
 
     def kept(self) -> tuple[tuple[str, str], ...]:
         """Lower-case, in order, bounded: a server may send any number of any size."""
+        if len(self.raw) <= KEPT and self.size <= KEPT_BYTES:
+            return tuple([(_name_of(name), text_of(value)) for name, value in self.raw])
         found: list[tuple[str, str]] = []
         size = 0
         for name, value in self.raw[:KEPT]:
@@ -100,6 +104,10 @@ NO_HEADERS = Headers()
 
 def content_type(value: str) -> tuple[str, str]:
     """→ media type and charset, both lower-case, either may be empty."""
+    return _common_type(value) if len(value) < 100 else _type_of(value)
+
+
+def _type_of(value: str) -> tuple[str, str]:
     media, _, parameters = value.partition(";")
     charset = ""
     for parameter in parameters.split(";"):
@@ -108,6 +116,9 @@ def content_type(value: str) -> tuple[str, str]:
             charset = found.strip().strip("\"'").lower()[:40]
             break
     return media.strip().lower()[:100], charset
+
+
+_common_type = lru_cache(maxsize=1_024)(_type_of)  # the same few, too
 
 
 def retry_after(value: str, now: float) -> float:

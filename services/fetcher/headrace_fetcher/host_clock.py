@@ -21,19 +21,20 @@ class Sighting(NamedTuple):
 class Job(Generic[T]):
     """One request that is owed. `item` is the caller's."""
 
-    __slots__ = ("accepted", "connections", "delay", "host", "item", "lane", "started")
+    __slots__ = ("accepted", "aside", "connections", "delay", "host", "item", "lane", "started")
 
     def __init__(self, lane: object, host: str, delay: float, item: T, connections: int = 1) -> None:
         """`connections`: requests to the host that may be under way together with this one, itself included."""
         self.lane, self.host, self.delay, self.item, self.connections = lane, host, delay, item, connections
         self.accepted = self.started = 0.0
+        self.aside = False
 
 
 class HostClock(Generic[T]):
     """Changed by the schedule only. Thousands are remembered at a time, so an idle one is small."""
 
     __slots__ = (
-        *("begun", "delay", "floor", "last", "name", "pledged"),
+        *("begun", "delay", "faults", "floor", "last", "name", "pledged"),
         *("queue", "quickest", "rests", "slowest", "under_way", "wake"),
     )
 
@@ -56,9 +57,11 @@ class HostClock(Generic[T]):
         self.slowest = 0.0
         """Longest time from a start to the request being on the wire (name, connection, TLS), lately."""
         self.floor = NEVER
-        """No start before this: one delay after the lane's opening."""
+        """No start before this: one delay after the lane's opening, or the end of a rest that the host asked for."""
         self.wake = 0.0
         """Time of the heap entry for its next turn; others of this host are leftovers."""
+        self.faults = 0
+        """Attempts in a row that failed, as far as that is the host's fault."""
         self.rests = NEVER
         """Time of the heap entry to forget it by: one at the most, or a busy host would leave thousands there."""
 

@@ -14,10 +14,10 @@ from functools import partial
 import aiohappyeyeballs
 import httpx
 
-from headrace_fetcher.connection import Connection, Exchange
+from headrace_fetcher.connection import RECEIVE, Connection, Exchange
 from headrace_fetcher.faults import TransportFault
 from headrace_fetcher.resolver import Resolver
-from headrace_fetcher.transport import KEEP_ALIVE, Kept, port_of
+from headrace_fetcher.transport import KEEP_ALIVE, Kept, host_of, port_of
 from headrace_runtime.clock import Clock
 
 LOOK = 0.1  # of the patience with a silent server: how much longer than that it may last
@@ -32,7 +32,7 @@ class _Origin:
     __slots__ = ("headers", "host", "idle", "lines", "open", "port", "tls")
 
     def __init__(self, url: httpx.URL) -> None:
-        self.host, self.port, self.tls = url.raw_host.decode("ascii"), port_of(url), url.scheme == "https"
+        self.host, self.port, self.tls = host_of(url), port_of(url), url.scheme == "https"
         self.idle: list[Connection] = []
         self.open = 0
         self.headers: httpx.Headers | None = None
@@ -65,6 +65,7 @@ class HttptoolsTransport(httpx.AsyncBaseTransport):
         self._kept = Kept(clock, idle)
         self._origins: dict[str, _Origin] = {}
         self._open: set[Connection] = set()
+        self._buffer = memoryview(bytearray(RECEIVE))
         self._timer: asyncio.TimerHandle | None = None
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
@@ -90,9 +91,9 @@ class HttptoolsTransport(httpx.AsyncBaseTransport):
             raise
         return httpx.Response(
             exchange.status,
-            headers=exchange.fields,
             stream=_Stream(exchange),
             extensions={
+                "fields": exchange.fields,
                 "written": exchange.written or self._clock.monotonic(),
                 "connect": connect,
                 "http_version": connection.version,
@@ -129,7 +130,7 @@ class HttptoolsTransport(httpx.AsyncBaseTransport):
 
     async def _made(self, name: str, origin: _Origin, addresses: tuple[str, ...]) -> Connection:
         loop = asyncio.get_running_loop()
-        made = partial(Connection, self._clock, origin.idle.append, partial(self._lost, name, origin))
+        made = partial(Connection, self._clock, self._buffer, origin.idle.append, partial(self._lost, name, origin))
         tls, name_on_it = (self._ssl, origin.host.rstrip(".")) if origin.tls else (None, None)
         if len(addresses) == 1:
             _, connection = await loop.create_connection(
@@ -200,6 +201,8 @@ class _Stream(httpx.AsyncByteStream):
 def translate(error: OSError) -> TransportFault:
     """What kept a connection from being made."""
     match error:
+        case ssl.SSLEOFError():  # hung up on in the handshake: the network, or a server with too much to do
+            return TransportFault("connect", str(error)[:200])
         case ssl.SSLError():  # a certificate that is not right, too
             return TransportFault("tls", str(error)[:200], retriable=False)
         case TimeoutError():

@@ -15,7 +15,7 @@ import httpx
 
 from headrace_fetcher.faults import TransportFault, WentStale
 from headrace_fetcher.resolver import Resolver
-from headrace_fetcher.transport import KEEP_ALIVE, port_of
+from headrace_fetcher.transport import KEEP_ALIVE, host_of, port_of
 from headrace_runtime.clock import Clock
 
 ADDRESSES = 3  # of one name, tried one after the other
@@ -45,7 +45,7 @@ class PerHostTransport(httpx.AsyncBaseTransport):
         self._pools: OrderedDict[str, _Pool] = OrderedDict()
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        addresses = await self._resolver.addresses(request.url.host, port_of(request.url))
+        addresses = await self._resolver.addresses(host_of(request.url), port_of(request.url))
         pool = self._pool(str(request.url))
         pool.users += 1
         try:
@@ -87,7 +87,7 @@ class PerHostTransport(httpx.AsyncBaseTransport):
             "target": request.extensions["target"],
             "timeout": self._timeout,
             "trace": trail,
-            "sni_hostname": request.url.host,
+            "sni_hostname": host_of(request.url).rstrip("."),
         }
         host = f"[{address}]" if ":" in address else address
         pinned = httpx.Request(
@@ -97,9 +97,13 @@ class PerHostTransport(httpx.AsyncBaseTransport):
         assert isinstance(response.stream, httpx.AsyncByteStream)
         return httpx.Response(
             response.status_code,
-            headers=response.headers,
             stream=_Stream(response.stream, pool),
-            extensions={**response.extensions, "written": trail.written, "connect": trail.connect},
+            extensions={
+                **response.extensions,
+                "fields": response.headers.raw,
+                "written": trail.written,
+                "connect": trail.connect,
+            },
         )
 
     def _pool(self, origin: str) -> _Pool:
@@ -165,7 +169,7 @@ def translate(error: httpx.HTTPError) -> TransportFault:
             return TransportFault("connect", "no connection in time")
         case httpx.TimeoutException():
             return TransportFault("timeout", "no byte in time")
-        case httpx.ConnectError() if _has_cause(error, ssl.SSLError):
+        case httpx.ConnectError() if _has_cause(error, ssl.SSLError) and not _has_cause(error, ssl.SSLEOFError):
             return TransportFault("tls", text, retriable=False)
         case httpx.ConnectError():
             return TransportFault("connect", text)

@@ -1,7 +1,8 @@
-"""One bound over all the bodies being read in a process: a hundred servers may each send ten megabytes at once.
+"""One bound over all the bodies being read in a process: a hundred servers may each send ten megabytes at once, packed
+so that the windows of their decoders are larger still.
 
 Who finds it full waits, and so does its server, since nothing is read meanwhile. The oldest reader never waits: it
-alone is sure to end and to give back what the others wait for, so the bound may be passed by one body's cap.
+alone is sure to end and to give back what the others wait for, so the bound may be passed by what one body takes.
 """
 
 import asyncio
@@ -30,8 +31,11 @@ class Memory:
 
     def leave(self, share: "Share") -> None:
         del self._shares[share]
-        self._used -= share.held
-        share.held = 0
+        self.give(share, share.held)
+
+    def give(self, share: "Share", size: int) -> None:
+        self._used -= size
+        share.held -= size
         waiting, self._waiting = self._waiting, []
         for future in waiting:
             if not future.done():
@@ -39,8 +43,11 @@ class Memory:
 
     def grow(self, share: "Share", size: int) -> bool:
         """False: not now."""
-        if share.held + size > self._limit:
+        if share.held - share.borrowed + size > self._limit:
             raise BodyTooLarge(self._limit)
+        return self.take(share, size)
+
+    def take(self, share: "Share", size: int) -> bool:
         if self._used + size > self._limit and share is not next(iter(self._shares)):
             return False
         self._used += size
@@ -48,7 +55,7 @@ class Memory:
         return True
 
     async def change(self) -> None:
-        """Returns when a reader has left: there may be room now, or a new oldest."""
+        """Returns when a reader has left or given something back: there may be room now, or a new oldest."""
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.append(future)
         await future
@@ -60,6 +67,8 @@ class Share:
     def __init__(self, memory: Memory) -> None:
         self._memory = memory
         self.held = 0
+        self.borrowed = 0
+        """That part of it which is no body, but goes into undoing one."""
 
     def __enter__(self) -> "Share":
         self._memory.join(self)
@@ -74,3 +83,15 @@ class Share:
     async def wait(self, size: int) -> None:
         while not self._memory.grow(self, size):
             await self._memory.change()
+
+    def shrink(self, size: int) -> None:
+        self._memory.give(self, size)
+
+    async def borrow(self, size: int) -> None:
+        while not self._memory.take(self, size):
+            await self._memory.change()
+        self.borrowed += size
+
+    def give_back(self, size: int) -> None:
+        self.borrowed -= size
+        self._memory.give(self, size)

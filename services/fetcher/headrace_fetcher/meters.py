@@ -2,13 +2,14 @@
 
 from collections import deque
 from collections.abc import Callable
-from functools import lru_cache
+from typing import get_args
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from prometheus_client import CollectorRegistry, Gauge
 
 from headrace_fetcher.busiest import Busiest
 from headrace_runtime.clock import Clock
-from headrace_schemas.messages import FAILURES, Phases
+from headrace_runtime.tally import Counts, Spreads
+from headrace_schemas.messages import FAILURES, Phases, TaskKind
 
 WINDOW = 10  # seconds that pages per second are taken over
 RECENT = 1_000  # attempts that the success rate is taken over
@@ -46,14 +47,19 @@ class Meters:
     def __init__(self, registry: CollectorRegistry, clock: Clock) -> None:
         self.pace = Pace(clock)
         self._recent: deque[bool] = deque(maxlen=RECENT)
-        self.pages = Counter("crawler_pages_fetched", "Pages that came with a body", registry=registry)
-        self.bytes = Counter("crawler_fetch_bytes", "Body bytes over the wire", registry=registry)
-        self.status = Counter("crawler_http_status", "Answers by HTTP status", ["code"], registry=registry)
-        self.failures = Counter("crawler_fetch_failures", "Attempts without a page", ["reason"], registry=registry)
-        self.latency = Histogram(
-            "crawler_fetch_latency_seconds", "Start of a request to its last byte", buckets=LATENCIES, registry=registry
+        self.pages = Counts("crawler_pages_fetched", "Pages that came with a body", registry=registry).labels()
+        self.bytes = Counts("crawler_fetch_bytes", "Body bytes over the wire", registry=registry).labels()
+        self._status = Counts(
+            "crawler_http_status",
+            "Answers by HTTP status; kind is what was asked for: page, robots or sitemap",
+            ["code", "kind"],
+            registry=registry,
         )
-        phase = Histogram(
+        self._failures = Counts("crawler_fetch_failures", "Attempts without a page", ["reason"], registry=registry)
+        self.latency = Spreads(
+            "crawler_fetch_latency_seconds", "Start of a request to its last byte", buckets=LATENCIES, registry=registry
+        ).labels()
+        phase = Spreads(
             "crawler_fetch_phase_seconds",
             "Where the time of an attempt went: turn (its host was not free), connect, first_byte, body",
             ["phase"],
@@ -65,34 +71,31 @@ class Meters:
         )
         self._busiest = Busiest(registry)
         for code in STATUSES:
-            self.status.labels(str(code))
+            for kind in get_args(TaskKind):
+                self._status.labels(str(code), kind)
         for reason in (*FAILURES, "refused"):
-            self.failures.labels(reason)
+            self._failures.labels(reason)
         self._active = Gauge("crawler_active_workers", "Requests under way", registry=registry)
         self._hosts = Gauge("crawler_hosts_scheduled", "Hosts the politeness clock knows", registry=registry)
         rate = Gauge("crawler_pages_per_second", "Pages a second over the last ten seconds", registry=registry)
         rate.set_function(self.pace.rate)
         success = Gauge("crawler_fetch_success_rate", "Share of recent attempts with a result", registry=registry)
         success.set_function(self.success_rate)
-        self._by_code = lru_cache(maxsize=1_024)(self._coded)  # looked up once, not for every page
 
     def watch(self, *, active: Callable[[], float], hosts: Callable[[], float]) -> None:
         """What is asked when someone looks, and costs nothing between."""
         self._active.set_function(active)
         self._hosts.set_function(hosts)
 
-    def attempt(self, *, reason: str, status: int, received: int, seconds: float) -> None:
+    def attempt(self, *, kind: TaskKind, reason: str, status: int, received: int, seconds: float) -> None:
         """`reason`: empty if it gave a page, a redirect, a 304 or a robots.txt."""
         self._recent.append(not reason)
         if reason:
-            self.failures.labels(reason).inc()
+            self._failures.labels(reason).inc()
         if status:
-            self._by_code(status).inc()
+            self._status.labels(str(status) if status < 600 else "other", kind).inc()
         self.bytes.inc(received)
         self.latency.observe(seconds)
-
-    def _coded(self, status: int) -> Counter:
-        return self.status.labels(str(status) if status < 600 else "other")
 
     def phases(self, waited: float, phases: Phases) -> None:
         """`waited`: seconds for its host's turn. What the client cannot tell is not shown."""

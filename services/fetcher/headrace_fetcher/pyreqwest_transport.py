@@ -18,11 +18,13 @@ from pyreqwest.response import Response
 from headrace_fetcher.faults import Exhausted, TransportFault
 from headrace_fetcher.generations import Generation, Generations
 from headrace_fetcher.resolver import Resolver
-from headrace_fetcher.transport import KEEP_ALIVE, Kept, port_of
+from headrace_fetcher.transport import KEEP_ALIVE, Kept, host_of, port_of
 from headrace_runtime.clock import Clock
 from headrace_schemas.urls import is_address
 
 HEADER_LIST = 64 * 1024  # bytes of an HTTP/2 answer's headers; HTTP/1 has a bound of its own
+_TLS = ("certificate", "TLS", "tls", "fatal alert", "peer is incompatible", "peer misbehaved", "corrupt message")
+"""Words of rustls when it is not the network that is in the way."""
 VERSIONS = {"HTTP/2.0": b"HTTP/2"}
 
 
@@ -45,7 +47,7 @@ class PyreqwestTransport(httpx.AsyncBaseTransport):
         self._generations = Generations(self._client, clock)
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        origin, host = str(request.url), request.url.host
+        origin, host = str(request.url), host_of(request.url)
         addresses = await self._resolver.addresses(host, port_of(request.url))
         generation = await self._generations.take(host, addresses)
         try:
@@ -61,9 +63,9 @@ class PyreqwestTransport(httpx.AsyncBaseTransport):
             raise fault from error
         return httpx.Response(
             answer.status,
-            headers=_headers(answer),
             stream=_Stream(answer, asked, generation, self._generations),
             extensions={
+                "fields": _headers(answer),
                 "written": self._clock.monotonic(),
                 "connect": -1.0,
                 "http_version": VERSIONS.get(answer.version) or answer.version.encode("ascii", "replace"),
@@ -82,7 +84,10 @@ class PyreqwestTransport(httpx.AsyncBaseTransport):
         ]
         if self._kept.crowded(origin):
             headers.append(("Connection", "close"))
-        asked = client.request(request.method, origin[:-1] + target.decode("ascii")).headers(headers)
+        try:
+            asked = client.request(request.method, origin[:-1] + target.decode("ascii")).headers(headers)
+        except ValueError as error:  # it looks into the labels of a name that its own URL library does not believe
+            raise TransportFault("protocol", f"a URL that cannot be asked for: {error}", retriable=False) from error
         return asked.streamed_read_buffer_limit(0).build_streamed()  # else headers are held back until 64 KiB came
 
     def _client(self, pins: Mapping[str, str]) -> Client:
@@ -166,11 +171,7 @@ def translate(error: PyreqwestError) -> TransportFault:
             else TransportFault("timeout", "no byte in time")
         )
     if connecting:
-        tls = any(
-            word in cause
-            for cause in causes
-            for word in ("certificate", "TLS", "tls", "InvalidContentType", "corrupt message")
-        )
+        tls = any(word in cause for cause in causes for word in _TLS) and "tls handshake eof" not in causes
         return TransportFault("tls", text, retriable=False) if tls else TransportFault("connect", text)
     if any("head is too large" in cause or "header list" in cause for cause in causes):
         return TransportFault("headers", text, retriable=False)

@@ -2,29 +2,40 @@
 answer differently (DNS rebinding)."""
 
 import asyncio
-import socket
 from collections import OrderedDict
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Awaitable
 from functools import lru_cache
 
 from headrace_fetcher.faults import AddressRefused, TransportFault
+from headrace_fetcher.lookups import Lookups
 from headrace_fetcher.vetting import Vetting
 from headrace_runtime.clock import Clock
 from headrace_schemas.urls import is_address
 
-THREADS = 32  # `getaddrinfo` blocks; uvloop's own pool has 4 threads, which a few dead name servers would fill
 _is_address = lru_cache(maxsize=16_384)(is_address)  # asked before every request
-FOREVER = frozenset({socket.EAI_NONAME, getattr(socket, "EAI_NODATA", socket.EAI_NONAME)})
 
 
 class Resolver:
     """Shared by all requests of the process. Equal look-ups at the same time are one."""
 
-    def __init__(self, vetting: Vetting, clock: Clock, *, ttl: float = 300.0, size: int = 20_000) -> None:
+    def __init__(
+        self, vetting: Vetting, clock: Clock, lookups: Lookups, *, ttl: float = 300.0, size: int = 20_000
+    ) -> None:
         """`ttl`: seconds an answer is believed; `getaddrinfo` does not tell the record's own."""
         self._vetting, self._clock, self._ttl, self._size = vetting, clock, ttl, size
         self._known: OrderedDict[str, tuple[float, asyncio.Future[tuple[str, ...]]]] = OrderedDict()
-        self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="dns")
+        self._lookups = lookups
+
+    def unknown(self, host: str) -> Awaitable[tuple[str, ...]] | None:
+        """Begins to look up a name of which nothing is known, and is done when something is. An answer that is merely
+        old is asked for anew where a connection is made."""
+        host = host.strip("[]")
+        if _is_address(host):
+            return None
+        known = self._known.get(host)
+        if known is None:
+            known = self._ask(host, self._clock.monotonic())
+        return None if known[1].done() else asyncio.shield(known[1])
 
     async def addresses(self, host: str, port: int) -> tuple[str, ...]:
         """At least one, all allowed, at that port. `TransportFault("dns")` or `AddressRefused` otherwise."""
@@ -43,7 +54,6 @@ class Resolver:
         for _, answer in self._known.values():
             answer.cancel()
         self._known.clear()
-        self._threads.shutdown(wait=False, cancel_futures=True)
 
     def _ask(self, host: str, now: float) -> tuple[float, asyncio.Future[tuple[str, ...]]]:
         answer = asyncio.ensure_future(self._look_up(host))
@@ -55,13 +65,7 @@ class Resolver:
         return self._known[host]
 
     async def _look_up(self, host: str) -> tuple[str, ...]:
-        loop = asyncio.get_running_loop()
-        try:
-            found = await loop.run_in_executor(self._threads, _getaddrinfo, host)
-        except socket.gaierror as error:
-            raise TransportFault("dns", f"{host}: {error.strerror}", retriable=error.errno not in FOREVER) from None
-        except (OSError, UnicodeError) as error:  # UnicodeError: a label the IDNA codec refuses
-            raise TransportFault("dns", f"{host}: {error}", retriable=isinstance(error, OSError)) from None
+        found = await self._lookups.ask(host)
         if not found:
             raise TransportFault("dns", f"{host} has no address", retriable=False)
         return found
@@ -83,8 +87,3 @@ class Resolver:
         if not allowed:
             raise AddressRefused(f"{host}: {refused}")
         return tuple(allowed)
-
-
-def _getaddrinfo(host: str) -> tuple[str, ...]:
-    infos = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM, flags=socket.AI_ADDRCONFIG)
-    return tuple(dict.fromkeys(str(info[4][0]) for info in infos))

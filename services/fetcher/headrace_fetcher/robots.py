@@ -11,11 +11,13 @@ from contextlib import aclosing
 
 from msgspec.structs import replace
 
-from headrace_fetcher.body import Decoder, read_start
+from headrace_fetcher.body import Pace, read
 from headrace_fetcher.client import Client, drain
+from headrace_fetcher.encodings import Decoder
 from headrace_fetcher.faults import AddressRefused, WentStale
 from headrace_fetcher.fetch import REDIRECTS, failure_of
 from headrace_fetcher.headers import retry_after
+from headrace_fetcher.memory import Memory
 from headrace_fetcher.trip import Answer, Hold, Trip
 from headrace_runtime.clock import Clock
 from headrace_schemas.messages import Failed, FetchTask, Outcome, Robots
@@ -27,10 +29,19 @@ TEXT = 500 * 1024  # bytes: what RFC 9309 section 2.5 asks to be parsed at the l
 
 class RobotsFetcher:
     def __init__(
-        self, client: Client, clock: Clock, key_of: Callable[[str], str], *, total_timeout: float, max_bytes: int
+        self,
+        client: Client,
+        memory: Memory,
+        clock: Clock,
+        key_of: Callable[[str], str],
+        *,
+        total_timeout: float,
+        max_bytes: int,
+        min_rate: int,
     ) -> None:
         """`key_of`: URL → politeness key, as tasks name their hosts."""
         self._client, self._clock, self._key_of = client, clock, key_of
+        self._memory, self._min_rate = memory, min_rate
         self._total_timeout, self._max_bytes = total_timeout, max_bytes
 
     async def fetch(self, task: FetchTask, trip: Trip, hold: Hold) -> Answer:
@@ -71,7 +82,9 @@ class RobotsFetcher:
                         await drain(body, headers)
                         return Robots(status), ""
                     decoder = Decoder(headers.joined(b"content-encoding"), self._max_bytes)
-                    text, received = await read_start(body, decoder, TEXT)
+                    with self._memory.share() as share:
+                        pace = Pace(self._clock, self._min_rate)
+                        text, received = await read(body, decoder, share, pace, enough=TEXT)
                     trip.received += received
                     return Robots(status, text), ""
         except WentStale:

@@ -128,11 +128,19 @@ class Schedule(Generic[T]):
                 self._place(host, now)
         return starting
 
+    def step_aside(self, job: Job[T]) -> None:
+        """It is not to be requested yet, after all: others take its place among all requests, but none at its host."""
+        job.aside = True
+        self.running -= 1
+        self._bucket.give_back()
+
     def finished(self, job: Job[T], now: float, sighting: Sighting | None) -> None:
         """`sighting`: None if nothing was requested."""
         host = self._hosts[job.host]
         host.end(job, sighting)
-        self.running -= 1
+        if not job.aside:
+            self.running -= 1
+        job.aside = False
         self._place(host, now)
 
     def expired(self, now: float) -> Iterator[tuple[Job[T], float]]:
@@ -147,6 +155,22 @@ class Schedule(Generic[T]):
             if host.queue and host.queue[0].delay < job.delay:  # or its heap entry would let it sleep for too long
                 self._place(host, now)
             yield job, max(now, host.ready(job.delay))
+
+    def failed(self, name: str, failed: bool) -> int:
+        """An attempt at that host has ended; → how many in a row have failed."""
+        host = self._hosts[name]
+        host.faults = host.faults + 1 if failed else 0
+        return host.faults
+
+    def hold(self, name: str, until: float, leaves: Callable[[Job[T]], bool]) -> list[Job[T]]:
+        """No request of that host starts before `until`; → what waits for it and `leaves`, removed."""
+        host = self._hosts[name]
+        host.floor = max(host.floor, until)
+        left = [job for job in host.queue if leaves(job)]
+        host.queue = [job for job in host.queue if job not in left]
+        for job in left:
+            self._leaves(job)
+        return left
 
     def forgive(self, now: float) -> None:
         """Waiting before `now` does not count: nothing could start (paused)."""
@@ -217,7 +241,7 @@ class Schedule(Generic[T]):
 
     def _rest(self, host: HostClock[T], now: float) -> None:
         """Nothing is owed to it now: remembered as long as it could matter, then forgotten."""
-        until = host.last + max(host.delay, self._memory)
+        until = max(host.last + max(host.delay, self._memory), host.floor)
         if until > now:
             if host.rests < now:
                 host.rests = until

@@ -1,16 +1,19 @@
 """The composition: settings and parts → the fetcher service."""
 
 import resource
+from collections.abc import Awaitable
 from typing import Any
 
 import httpx
 
 from headrace_fetcher.client import Client
-from headrace_fetcher.dispatch import Dispatcher, Errand
+from headrace_fetcher.dispatch import Dispatcher
+from headrace_fetcher.errand import Errand
 from headrace_fetcher.fetch import PageFetcher
 from headrace_fetcher.headers import user_agent
 from headrace_fetcher.httptools_transport import HttptoolsTransport
 from headrace_fetcher.httpx_transport import PerHostTransport
+from headrace_fetcher.lookups import Lookups
 from headrace_fetcher.memory import Memory
 from headrace_fetcher.meters import Meters
 from headrace_fetcher.packing import Packer
@@ -32,7 +35,7 @@ from headrace_runtime.vitals import release
 from headrace_schemas.messages import FetchTask
 from headrace_schemas.settings import Settings
 from headrace_schemas.topics import inputs_of
-from headrace_schemas.urls import Canonicaliser, Partitioner
+from headrace_schemas.urls import Canonicaliser, Partitioner, host_of
 
 log = get_logger("fetcher")
 
@@ -42,22 +45,32 @@ WIDTH = 2_048  # tasks a lane may have taken on and not done
 def build(settings: Settings, parts: Parts) -> Service:
     clock, fetch, limits = parts.clock, settings.fetch, settings.limits
     vetting = Vetting(fetch.allow_private, fetch.ports)
-    resolver = Resolver(vetting, clock)
+    lookups = Lookups(timeout=fetch.connect_timeout, patience=fetch.total_timeout)
+    resolver = Resolver(vetting, clock, lookups)
     transport = _transport(settings, resolver, clock)
     packer = Packer(fetch.zstd_level)
     client = Client(transport, user_agent(fetch.agent, release(), settings.contact), clock)
+    memory = Memory(fetch.max_memory)
     pages = PageFetcher(
         client,
         Canonicaliser(settings.canonical),
         packer,
-        Memory(fetch.max_memory),
+        memory,
         clock,
         total_timeout=fetch.total_timeout,
         max_bytes=fetch.max_bytes,
         min_rate=fetch.min_rate,
     )
     key_of = Partitioner(settings.partitions, settings.politeness.key).politeness_key
-    robots = RobotsFetcher(client, clock, key_of, total_timeout=fetch.total_timeout, max_bytes=fetch.max_bytes)
+    robots = RobotsFetcher(
+        client,
+        memory,
+        clock,
+        key_of,
+        total_timeout=fetch.total_timeout,
+        max_bytes=fetch.max_bytes,
+        min_rate=fetch.min_rate,
+    )
 
     async def attempt(task: FetchTask, trip: Trip, hold: Hold) -> Answer:
         if task.kind == "robots":
@@ -68,7 +81,11 @@ def build(settings: Settings, parts: Parts) -> Service:
     schedule: Schedule[Errand] = Schedule(
         concurrency=_at_once(limits.concurrency), rate=limits.rate, patience=fetch.total_timeout
     )
-    dispatcher = Dispatcher(schedule, attempt, clock, meters, key_of)
+
+    def unknown(url: str) -> Awaitable[object] | None:
+        return resolver.unknown(host_of(url))
+
+    dispatcher = Dispatcher(schedule, attempt, clock, meters, key_of, unknown, settings.retry.max_retry_after)
     replies = Replies(lambda: parts.control.now.revision)
 
     def worker(lane: Lane, desk: Desk) -> LaneWorker:

@@ -1,9 +1,10 @@
 """What all HTTP clients agree on, beyond httpx's own transport seam.
 
 A request has `extensions["target"]`, the request target as bytes, sent exactly so: re-quoting a URL asks for another
-page; and `extensions["origin"]`, the rest of its URL. A response has `extensions["written"]`, a moment of the monotonic
-clock at which its request was certainly on the wire (the earliest that is known), `extensions["connect"]`, the seconds
-its connection took (0: kept, -1: unknown), and a raw stream, content encodings untouched. Whatever goes wrong is an
+page; and `extensions["origin"]`, the rest of its URL. A response has `extensions["fields"]`, its headers as they came,
+and none besides (httpx's own would be read and listed again); `extensions["written"]`, a moment of the monotonic clock
+at which its request was certainly on the wire (the earliest that is known); `extensions["connect"]`, the seconds its
+connection took (0: kept, -1: unknown); and a raw stream, content encodings untouched. Whatever goes wrong is an
 `AddressRefused` or a `TransportFault`.
 """
 
@@ -41,6 +42,11 @@ class Kept:
         used[origin] = now
         used.move_to_end(origin)
         return False
+
+
+def host_of(url: httpx.URL) -> str:
+    """As it is in the URL. `url.host` decodes a name of another script, and fails on many that browsers open."""
+    return url.raw_host.decode("ascii")
 
 
 def port_of(url: httpx.URL) -> int:

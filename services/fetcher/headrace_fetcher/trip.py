@@ -6,6 +6,7 @@ from msgspec import Struct
 
 from headrace_fetcher.headers import NO_HEADERS, Headers
 from headrace_runtime.clock import Clock
+from headrace_schemas.errors import HeadraceError
 from headrace_schemas.messages import Failed, FetchedPage, NotModified, Outcome, Phases
 
 Hold = Callable[[str], Awaitable[None]]
@@ -52,6 +53,8 @@ class Trip(Struct):
     connect: float = -1.0
     """Seconds that went into its connection; 0: a kept one, -1: the client cannot tell."""
     protocol: str = ""
+    fault: HeadraceError | None = None
+    """Why the name of the next request's host could not be looked up."""
     hops: list[tuple[str, float]] = []
     """Requests to other hosts, and to this one before the last: host, and when (epoch)."""
 

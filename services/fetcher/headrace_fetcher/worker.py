@@ -4,7 +4,8 @@ import math
 import re
 from collections.abc import Sequence
 
-from headrace_fetcher.dispatch import Dispatcher, Errand
+from headrace_fetcher.dispatch import Dispatcher
+from headrace_fetcher.errand import Errand
 from headrace_fetcher.replies import Replies, Reply
 from headrace_fetcher.trip import Answer
 from headrace_runtime.clock import Clock, Deadline

@@ -13,19 +13,8 @@ from headrace_schemas.messages import Failed
 from headrace_schemas.settings import BreakerSettings
 
 _UNREACHABLE = frozenset({"connect", "dns", "tls"})
-_FAULTS = _UNREACHABLE | {"timeout", "protocol"}
-_FORBIDDEN, _TOO_MANY = 403, 429
+_TOO_MANY = 429
 _JITTER = 1.2  # a cool-down is at most this much longer than it says: hosts of one provider must not wake together
-
-
-def is_fault(failed: Failed) -> bool:
-    """Whether it says something about the host rather than about the URL."""
-    return failed.reason in _FAULTS or failed.status >= 500
-
-
-def is_refusal(failed: Failed) -> bool:
-    """Whether the host may be telling us to go away."""
-    return failed.status in (_FORBIDDEN, _TOO_MANY)
 
 
 def is_news(failed: Failed, attempt: int) -> bool:
@@ -45,10 +34,13 @@ def state_of(host: Host, now: float) -> Literal["closed", "open", "half-open"]:
     return "half-open" if host.trial else "closed"
 
 
-def answered(host: Host) -> None:
-    """Any answer that is neither fault nor refusal: the host lives, also if it had been given up."""
+def answered(host: Host, released_at: float) -> None:
+    """Any answer that is neither fault nor refusal: the host lives, also if it had been given up. What was released
+    before the breaker opened tells how it was then: neither such an answer nor such a failure ends a cool-down or
+    counts as one of the trials after it, and so the end of the last cool-down is kept."""
+    if released_at < host.cooldown_until:
+        return
     host.failures = host.refusals = host.opened = host.given_up = 0
-    host.cooldown_until = 0.0
     host.trial = max(0, host.trial - 1)
 
 
@@ -60,7 +52,7 @@ class Breaker:
         """What was released before the breaker opened says nothing new. `seed` makes the jitter reproducible."""
         if released_at < host.cooldown_until or host.given_up == run:
             return
-        if is_refusal(failed):
+        if failed.is_refusal:
             host.refusals += 1
         else:
             host.failures += 1

@@ -107,7 +107,12 @@ class Budget:
         purse = self._books.purse
         if not purse.limit or purse.held or purse.reserved:
             return False
-        return purse.waiting and purse.dry if self._partition != _POOL else self._open and self._left <= 0
+        return purse.waiting and purse.dry if self._partition != _POOL else self.pool_spent
+
+    @property
+    def pool_spent(self) -> bool:
+        """All credits are given out. A partition asks only when it has something due, so it may not know."""
+        return self._partition == _POOL and self._books.pool.limit > 0 and self._open and self._left <= 0
 
     @property
     def outstanding(self) -> int:

@@ -50,16 +50,17 @@ class Caps:
     def __init__(self, leases: Leases) -> None:
         self._leases = leases
 
-    def spent(self, unit: Unit, host: Host, item: Item, policy: Policy) -> bool:
-        """Whether no page like this one can ever be fetched under these caps."""
+    def spent(self, unit: Unit, host: Host, item: Item, policy: Policy) -> str:
+        """The cap under which no page like this one can ever be fetched, for people; empty: there is none."""
         if item.counted:
-            return False
+            return ""
         settings = policy.settings
         if settings.host_pages and host.fetched >= settings.host_pages:
-            return True
+            return f"limits.host_pages is {settings.host_pages}"
         if settings.host_bytes and _full(host, settings):
-            return True
-        return any(_count(unit, key) >= cap for key, cap in _groups(host, item, policy))
+            return f"limits.host_bytes is {settings.host_bytes}"
+        spent = (kind for key, cap, kind in _groups(host, item, policy) if _count(unit, key) >= cap)
+        return next((f"limits.group_pages has {kind}" for kind in spent), "")
 
     def place(self, unit: Unit, host: Host, item: Item, policy: Policy) -> Place:
         """What releasing it now takes, or why it cannot be."""
@@ -71,7 +72,7 @@ class Caps:
             return Place(Room.SPENT)
         busy = False
         groups = []
-        for key, cap in _groups(host, item, policy):
+        for key, cap, _ in _groups(host, item, policy):
             fetched = _count(unit, key)
             if fetched >= cap:
                 return Place(Room.SPENT)
@@ -107,15 +108,17 @@ def _full(host: Host, settings: CrawlSettings) -> bool:
     return host.body_bytes >= settings.host_bytes or host.full >= settings.host_bytes
 
 
-def _groups(host: Host, item: Item, policy: Policy) -> list[tuple[bytes, int]]:
-    """(key, cap) of every capped group the URL is in. A group lies within a host: its results bring the host back."""
+def _groups(host: Host, item: Item, policy: Policy) -> list[tuple[bytes, int, str]]:
+    """(key, cap, as the setting says it) of every capped group the URL is in. A group lies within a host: its results
+    bring the host back."""
     if not policy.settings.group_pages:
         return []
     name = policy.group(item.url)
     if not name:
         return []
-    caps = (("*", policy.group_total), (item.page_type, policy.group_cap(item.page_type)))
-    return [(group_key(f"{host.name} {kind} {name}"), cap) for kind, cap in caps if cap]
+    page_type = policy.page_type(item.url)
+    caps = (("*", policy.group_total), (page_type, policy.group_cap(page_type)))
+    return [(group_key(f"{host.name} {kind} {name}"), cap, f"{kind}={cap}") for kind, cap in caps if cap]
 
 
 def _count(unit: Unit, key: bytes) -> int:

@@ -6,13 +6,16 @@ Every rule is asked of the part that applies it when a URL is released; nothing 
 from typing import Any
 
 from headrace_frontier import breaker
+from headrace_frontier.caps import Caps
 from headrace_frontier.look import Around, Look, Rules
 from headrace_frontier.origins import OriginRecord, Standing
 from headrace_frontier.policy import Verdict
+from headrace_frontier.queues import Item
 from headrace_frontier.seen import Entry
 from headrace_frontier.waits import place_of, waits_of
 from headrace_runtime.streams.seams import StateView
 from headrace_schemas.errors import UsageError
+from headrace_schemas.messages import State
 from headrace_schemas.urls import BadUrl, Canonicaliser, Found
 
 
@@ -54,6 +57,8 @@ def explained(look: Look) -> dict[str, Any]:
         "host": _host(look),
         "queue": place,
         "lease": _lease(look),
+        "cap": (cap := _cap(look)),
+        "if_found_again": _again(look, verdict, cap),
         "waits": waits_of(look, verdict, place),
     }
 
@@ -101,16 +106,16 @@ def _robots(look: Look) -> dict[str, Any] | None:
         "retry_at": record.retry_at,
     }
     if record.fetched_at:
-        rules = look.origins.rules(look.origin, record)
-        verdict = rules.judge(look.url)
+        verdict = look.origins.rules(look.unit, look.origin, record).judge(look.url)
         facts |= {
             "status": record.status,
             "fetched_at": record.fetched_at,
             "valid_until": record.valid_until,
             "allowed": verdict.allowed,
             "rule": verdict.rule,
-            "crawl_delay": rules.crawl_delay,
-            "sitemaps": len(rules.sitemaps),
+            "crawl_delay": record.delay or None,
+            "crawl_delay_rule": record.delay_rule,
+            "sitemaps": record.sitemaps,
         }
     return facts
 
@@ -134,6 +139,23 @@ def _host(look: Look) -> dict[str, Any] | None:
         "breaker": breaker.state_of(host, look.around.now),
         "given_up": host.given_up == look.around.run,
     }
+
+
+def _cap(look: Look) -> str:
+    """The cap that is spent for it, if one is."""
+    if look.host is None or look.state not in (State.QUEUED, State.REFUSED):
+        return ""
+    item = look.item or Item(look.url, b"", 0, counted=look.entry is not None and look.entry.counted)
+    return Caps(look.leases).spent(look.unit, look.host, item, look.policy)
+
+
+def _again(look: Look, verdict: Verdict, cap: str) -> bool:
+    """It was refused, and would now be queued if a link to it were found: settings have changed since."""
+    if look.entry is None or look.state is not State.REFUSED or look.entry.revision >= look.around.control.revision:
+        return False
+    judge = look.origins.rules(look.unit, look.origin, look.record)
+    forbidden = look.standing is Standing.KNOWN and not judge.judge(look.url).allowed
+    return verdict.allowed and not cap and not forbidden and look.standing is not Standing.FORBIDDEN
 
 
 def _lease(look: Look) -> dict[str, Any] | None:

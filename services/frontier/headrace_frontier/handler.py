@@ -8,6 +8,7 @@ from typing import assert_never
 import msgspec
 from msgspec import Struct
 
+from headrace_frontier.aside import Aside
 from headrace_frontier.breaker import Breaker
 from headrace_frontier.budget import BUDGET, Budget
 from headrace_frontier.caps import Caps
@@ -82,7 +83,8 @@ class FrontierHandler:
         self._settle = Settle(
             ledger, self._origins, self._budget, caps, breaker, backoff, wiring.partitioner, wiring.tuning
         )
-        self._release = Release(ledger, self._origins, self._due, self._budget, caps, wiring.tuning)
+        self._aside, self._max_hops = Aside(view, wiring.tuning.unfetched), wiring.tuning.max_hops
+        self._release = Release(ledger, self._origins, self._due, self._budget, caps, self._aside, wiring.tuning)
         self._reporter = Reporter(partition, wiring.address, self._counters, self._budget)
         self._watch = LaneWatch(self._counters.fetch_id, len(self._leases))
         self._again = 0
@@ -101,6 +103,8 @@ class FrontierHandler:
                 links.append(message)
             elif message is not None:
                 self._one(message, record, turn)
+        if back := self._aside.back(turn, self._max_hops):
+            links.append(DiscoveredLinks(back))
         self._ingest.links(links, turn)  # between topics there is no order to keep
         self._release_lost(turn)
         released = self._counters.released
@@ -130,10 +134,12 @@ class FrontierHandler:
         if self._policy is None or self._policy.settings != control.settings:
             self._policy = Policy(control.settings)
             self._origins.follow(control.settings.agent)
+            self._aside.look()
         turn = Turn(unit, now, control, self._policy)
         self._ready.begin()
         self._delayed.begin()
         self._due.begin()
+        self._origins.begin()
         self._budget.begin(turn)
         return turn
 
@@ -187,8 +193,10 @@ class FrontierHandler:
         self._budget.finish(turn, active=needy and (len(self._leases) > 0 or overdue))
         changed = self._hosts.flush(turn.unit)
         self._write_counters(turn)
-        self._reporter.report(turn, changed, next_due, next_host)
+        self._reporter.report(turn, changed, next_due, next_host, taken_up=not self._aside.looking)
         self._shown = self._show(next_due, turn.now)
+        if self._aside.looking:
+            return turn.now
         if not going or not self._release.possible() or (self._budget.dry and not released):
             return None  # a message, or the next look at the world, will bring us back
         return next_due

@@ -124,7 +124,10 @@ class Ingest:
                 return Judgement(State.REFUSED, "address")
             case Standing.UNAVAILABLE:
                 return Judgement(State.FAILED, "robots_unavailable")
-            case Standing.KNOWN if not self._origins.rules(origin, record).allows(item.url):
+            case Standing.KNOWN if (
+                self._origins.patient  # else it is judged at release, as all are
+                and not self._origins.allows(turn.unit, origin, record, item.url)
+            ):
                 self._ledger.counters.robots_denials += 1
                 return Judgement(State.REFUSED, "robots_disallow")
         if host.given_up == turn.run:

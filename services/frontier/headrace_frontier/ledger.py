@@ -147,12 +147,15 @@ class Ledger:
         self.announce(turn, item, state, reason)
         turn.unfetched += 1
 
-    def announce(self, turn: Turn, item: Item, state: State, reason: str, kind: TaskKind = "page") -> None:
+    def announce(
+        self, turn: Turn, item: Item, state: State, reason: str, kind: TaskKind = "page", status: int = 0
+    ) -> None:
+        """`status`: of the answer that it is said of."""
         result = FetchResult(
             fetch_id=self.counters.next_fetch_id(turn.now),
             url=item.url,
             key=item.key,
-            outcome=Refused(reason) if state is State.REFUSED else Failed(reason),
+            outcome=Refused(reason) if state is State.REFUSED else Failed(reason, status),
             kind=kind,
             depth=item.depth,
             hop=item.hop,

@@ -70,10 +70,15 @@ class Look:
         self.standing = self.origins.standing(self.origin, self.record, around.now, around.run)
 
     @property
+    def state(self) -> State | None:
+        """None: it was never found."""
+        return None if self.entry is None else self.entry.state
+
+    @property
     def delay(self) -> float:
         """Seconds owed to its host between two requests."""
         own, _ = self.policy.polite(self.host.name if self.host else "")
-        return max(self.settings.delay if own is None else own, self.origins.delay(self.origin, self.record))
+        return max(self.settings.delay if own is None else own, self.origins.delay(self.record))
 
     def _find_host(self, name: str) -> Host | None:
         raw = self.view.get([hosts.host_key(name)])[0]

@@ -1,5 +1,8 @@
 """Numbers for Prometheus. Changed only after a commit: what is not true is not shown."""
 
+from collections.abc import Callable
+from functools import partial
+
 from msgspec import Struct
 from prometheus_client import CollectorRegistry, Counter, Gauge
 
@@ -55,19 +58,26 @@ def shown(counters: Counters, oldest_due: float) -> Shown:
 
 
 class Metrics:
-    """One per process; gauges are sums over the lanes it owns."""
+    """One per process; gauges are sums over the lanes it owns, made when someone asks."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self._lanes: dict[int, Shown] = {}
-        self._size = Gauge("crawler_frontier_size", "URLs queued", registry=registry)
-        self._urls = Gauge("crawler_urls", "Known URLs by state", ["state"], registry=registry)
-        self._tasks = Gauge("crawler_tasks_in_flight", "robots.txt tasks released, not answered", registry=registry)
-        self._hosts = Gauge(
-            "crawler_hosts_waiting", "Hosts with something to release or to wait for", registry=registry
+
+        def gauge(name: str, text: str, of: Callable[[], float]) -> None:
+            Gauge(name, text, registry=registry).set_function(of)
+
+        gauge("crawler_frontier_size", "URLs queued", partial(self._known, State.QUEUED))
+        gauge("crawler_tasks_in_flight", "robots.txt tasks released, not answered", self._total("in_flight_tasks"))
+        gauge("crawler_hosts_waiting", "Hosts with something to release or to wait for", self._total("waiting"))
+        gauge("crawler_breakers_open", "Hosts whose breaker is open or half-open", self._total("breakers_open"))
+        gauge(
+            "crawler_queue_age_seconds",
+            "How long the longest waiting host is overdue",
+            lambda: max((lane.oldest_due for lane in self._now()), default=0.0),
         )
-        self._age = Gauge(
-            "crawler_queue_age_seconds", "How long the longest waiting host is overdue", registry=registry
-        )
+        urls = Gauge("crawler_urls", "Known URLs by state", ["state"], registry=registry)
+        for state in State:
+            urls.labels(state.name.lower()).set_function(partial(self._known, state))
         self._released = Counter("crawler_released_total", "Tasks released", registry=registry)
         self._late = Counter("crawler_late_results_total", "Results of leases settled before", registry=registry)
         self._again = Counter("crawler_released_again_total", "Lost tasks released again", registry=registry)
@@ -77,14 +87,12 @@ class Metrics:
         )
         for reason in REJECTIONS:
             self._rejects.labels(reason)
-        self._open = Gauge("crawler_breakers_open", "Hosts whose breaker is open or half-open", registry=registry)
         self._opened = Counter("crawler_breakers_opened_total", "Times a breaker opened", registry=registry)
         self._given_up = Counter("crawler_hosts_given_up_total", "Hosts given up for a run", registry=registry)
 
     def begin(self, partition: int, now: Shown) -> None:
         """Counts from here: what was before belongs to the last owner."""
         self._lanes[partition] = now
-        self._sum()
 
     def update(self, partition: int, now: Shown) -> None:
         before = self._lanes.get(partition, now)
@@ -98,23 +106,18 @@ class Metrics:
             more = count - before.rejected.get(reason, 0)
             if more > 0:
                 self._rejects.labels(reason).inc(more)
-        self._sum()
 
     def released_again(self, count: int) -> None:
         self._again.inc(count)
 
     def end(self, partition: int) -> None:
         self._lanes.pop(partition, None)
-        self._sum()
 
-    def _sum(self) -> None:
-        lanes = self._lanes.values()
-        for state in State:
-            count = sum(lane.states[state] for lane in lanes)
-            self._urls.labels(state.name.lower()).set(count)
-            if state is State.QUEUED:
-                self._size.set(count)
-        self._tasks.set(sum(lane.in_flight_tasks for lane in lanes))
-        self._hosts.set(sum(lane.waiting for lane in lanes))
-        self._open.set(sum(lane.breakers_open for lane in lanes))
-        self._age.set(max((lane.oldest_due for lane in lanes), default=0.0))
+    def _now(self) -> list[Shown]:
+        return list(self._lanes.values())
+
+    def _total(self, field: str) -> Callable[[], float]:
+        return lambda: sum(getattr(lane, field) for lane in self._now())
+
+    def _known(self, state: State) -> int:
+        return sum(lane.states[state] for lane in self._now())

@@ -39,9 +39,14 @@ class Reporter:
         self._partition, self._owner, self._counters, self._budget = partition, owner, counters, budget
         self._busiest = Busiest()
         self._said: Progress | None = None
+        self._revision = 0
 
-    def report(self, turn: Turn, changed: Iterable[Host], next_due: float | None, next_host: Host | None) -> None:
-        """Sends what is new. A new owner says everything once: that is how it is found."""
+    def report(
+        self, turn: Turn, changed: Iterable[Host], next_due: float | None, next_host: Host | None, *, taken_up: bool
+    ) -> None:
+        """Sends what is new. A new owner says everything once: that is how it is found. `taken_up`: all that follows
+        from the latest settings has been done, and completion may go by them."""
+        self._revision = turn.revision if taken_up else self._revision
         self._busiest.update(changed)
         progress = self._progress(turn)
         if progress == self._said:
@@ -73,6 +78,8 @@ class Reporter:
             refused_by=dict(c.refused_by),
             failed_by=dict(c.failed_by),
             owner=self._owner,
-            revision=turn.revision,
+            revision=self._revision,
             bytes=c.body_bytes,
+            needing=c.queued - c.free,
+            pool_spent=self._budget.pool_spent,
         )

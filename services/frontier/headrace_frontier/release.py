@@ -7,9 +7,11 @@ from collections.abc import Iterator
 from enum import Enum, auto
 from typing import assert_never
 
+import msgspec
 import xxhash
 
 from headrace_frontier import breaker
+from headrace_frontier.aside import Aside
 from headrace_frontier.budget import Budget
 from headrace_frontier.caps import Caps, Room
 from headrace_frontier.due import DueIndex
@@ -56,13 +58,21 @@ class Visit:
 
 class Release:
     def __init__(
-        self, ledger: Ledger, origins: Origins, due: DueIndex, budget: Budget, caps: Caps, tuning: Tuning
+        self,
+        ledger: Ledger,
+        origins: Origins,
+        due: DueIndex,
+        budget: Budget,
+        caps: Caps,
+        aside: Aside,
+        tuning: Tuning,
     ) -> None:
         self._ledger, self._origins, self._due, self._budget, self._tuning = ledger, origins, due, budget, tuning
-        self._caps = caps
+        self._caps, self._aside = caps, aside
 
     def run(self, turn: Turn, *, going: bool) -> None:
         """`going`: the crawl is running and what comes after is keeping up."""
+        self._origins.begin()
         if going and self.possible():
             for visits, host in enumerate(self._hosts(turn)):
                 if visits >= self._tuning.visits or not self._possible(turn):
@@ -80,7 +90,7 @@ class Release:
         return not self._budget.dry or self._ledger.counters.free > 0
 
     def _possible(self, turn: Turn) -> bool:
-        return turn.unfetched < self._tuning.unfetched and self.possible()
+        return turn.unfetched < self._tuning.unfetched and self._origins.patient and self.possible()
 
     def _hosts(self, turn: Turn) -> Iterator[Host]:
         """Those longest due first, then those that this unit has touched."""
@@ -178,9 +188,12 @@ class Release:
         return not stopped
 
     def _one(self, turn: Turn, host: Host, visit: Visit, place: bytes, item: Item) -> Fate:
-        if turn.unfetched >= self._tuning.unfetched:
+        if turn.unfetched >= self._tuning.unfetched or not self._origins.patient:
             visit.again(turn.now)
             return Fate.STOP
+        kind = turn.policy.page_type(item.url)
+        if kind != item.page_type:  # it was found under other page types, or in another spelling
+            item = msgspec.structs.replace(item, page_type=kind)
         if host.given_up == turn.run:
             return self._drop(turn, host, place, item, State.FAILED, "host_dead")
         if not self._has_room(turn, visit):
@@ -216,8 +229,9 @@ class Release:
     ) -> Fate:
         verdict = turn.policy.judge(item.url, item.depth, item.hop, self._tuning.max_hops)
         if not verdict.allowed:  # it was let in under an older policy
+            self._aside.keep(turn.unit, item)
             return self._refuse(turn, host, place, item, verdict.reason)
-        if not self._origins.rules(origin, record).allows(item.url):
+        if not self._origins.allows(turn.unit, origin, record, item.url):
             self._ledger.counters.robots_denials += 1
             return self._refuse(turn, host, place, item, "robots_disallow")
         reserved = self._caps.place(turn.unit, host, item, turn.policy)
@@ -238,7 +252,7 @@ class Release:
             kind="page",
             host=host.name,
             item=item,
-            delay=max(delay, self._origins.delay(origin, record)),
+            delay=max(delay, self._origins.delay(record)),
             valid_until=record.valid_until,
             released_at=turn.now,
             run=turn.run,

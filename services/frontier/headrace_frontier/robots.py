@@ -1,196 +1,184 @@
-"""robots.txt by RFC 9309: Protego decides, behind a filter of the text.
+"""A robots.txt, read as RFC 9309 says and the large crawlers do: which of its groups are for us, and what they ask.
 
-The filter removes what made Protego differ from Google's parser on real files: lines split where only Python splits
-them, agent names that match by substring, bytes behind a NUL. What is left has three kinds of agents: ours, `*`, and
-one that can match nobody.
+One pass over the text finds the lines that matter and nothing else is split: half a megabyte of whatever somebody wrote
+must not take long.
 """
 
+import math
 import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from protego import Protego
+from headrace_frontier.rules import ALLOW, DISALLOW, Judge, RobotsVerdict, Rule, Rulebook, compiled
+from headrace_schemas.urls import MAX_URL
 
 LIMIT = 500 * 1024
 """Bytes that are read, RFC 9309 section 2.5; a line cut there is dropped."""
+SITEMAPS = 1_000
+"""So many are taken from one file."""
 
-_BREAK = re.compile(r"\r\n|\r|\n")
 _TOKEN = re.compile(r"[A-Za-z_-]*")
-_NOBODY = "~"
-_AGENT, _ALLOW, _DISALLOW = "User-agent", "Allow", "Disallow"
+_AGENT, _DELAY, _RATE, _SITEMAP = "User-agent", "Crawl-delay", "Request-rate", "Sitemap"
 _FIELDS = {
     "user-agent": _AGENT,
     "useragent": _AGENT,
     "user agent": _AGENT,
-    "allow": _ALLOW,
-    "disallow": _DISALLOW,
-    "dissallow": _DISALLOW,
-    "dissalow": _DISALLOW,
-    "disalow": _DISALLOW,
-    "diasllow": _DISALLOW,
-    "disallaw": _DISALLOW,
+    "allow": ALLOW,
+    "disallow": DISALLOW,
+    "dissallow": DISALLOW,
+    "dissalow": DISALLOW,
+    "disalow": DISALLOW,
+    "diasllow": DISALLOW,
+    "disallaw": DISALLOW,
+    "crawl-delay": _DELAY,
+    "crawl delay": _DELAY,
+    "request-rate": _RATE,
+    "request rate": _RATE,
+    "sitemap": _SITEMAP,
+    "sitemaps": _SITEMAP,
+    "site-map": _SITEMAP,
 }
-_EXTRAS = ("crawl-delay", "crawl delay", "request-rate", "request rate", "sitemap", "site-map")
-# Characters at which str.splitlines, and so Protego, would break a rule in two.
-_SEPARATORS = re.compile("[\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
+_KNOWN = tuple(_FIELDS)
+# A byte order mark: files are pasted together, and then it stands in the middle.
+_LINE = re.compile(
+    rf"^[ \t\v\f\xa0\ufeff]*+(?=[uadcrsUADCRS])((?:{'|'.join(_FIELDS)})[^\n\0#]*)", re.IGNORECASE | re.MULTILINE
+)
+_UNITS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
 
 
-class Rule(NamedTuple):
-    field: str
-    value: str
-    line: int
-
-
-class RobotsVerdict(NamedTuple):
-    allowed: bool
+class Delay(NamedTuple):
+    seconds: float
     rule: str
-    """The line that decided, for people."""
+    """The line that asks for it, for people."""
+
+
+class _Section:
+    """What is said to one agent, in whichever groups."""
+
+    def __init__(self) -> None:
+        self.named = False
+        self.rules: list[Rule] = []
+        self.delays: list[Delay] = []
 
 
 class RobotsRules:
     """What one robots.txt says to one agent."""
 
-    def __init__(self, parser: Protego, rules: list[Rule], agent: str, delay: float | None, maps: list[str]) -> None:
-        self._parser, self._rules, self._agent = parser, rules, agent
-        self.crawl_delay = delay
-        """Seconds asked for between two requests, by Crawl-delay or Request-rate; None: nothing was asked."""
-        self.sitemaps = maps
+    def __init__(self, book: Rulebook, delay: Delay | None, sitemaps: list[str]) -> None:
+        self.book, self.delay, self.sitemaps = book, delay, sitemaps
+        self._judge = Judge(book)
 
     @classmethod
     def parse(cls, text: bytes, agent: str) -> "RobotsRules":
-        plain = _plain(text)
-        ours, everyone, clean = _groups(plain, agent.lower())
-        delay, maps = _extras(plain, agent)
-        rules = everyone if ours is None else ours
-        return cls(Protego.parse("\n".join(clean)), rules, agent.lower(), delay, maps)
+        section, sitemaps = _read(_plain(text), agent.lower())
+        delay = max(section.delays, key=lambda one: one.seconds, default=None)
+        return cls(compiled(section.rules), delay, sitemaps)
+
+    @property
+    def crawl_delay(self) -> float | None:
+        """Seconds asked for between two requests, by Crawl-delay or Request-rate; None: nothing was asked."""
+        return None if self.delay is None else self.delay.seconds
 
     def allows(self, url: str) -> bool:
-        """`judge` without the search for the line."""
-        if not self._rules:
-            return True
-        try:
-            url.encode()
-            return bool(self._parser.can_fetch(url, self._agent))
-        except ValueError:  # a lone surrogate, or a URL that urllib cannot split
-            return False
+        return self.judge(url).allowed
 
     def judge(self, url: str) -> RobotsVerdict:
-        allowed = self.allows(url)
-        field = _ALLOW if allowed else _DISALLOW
-        # Longest first, as Protego does it.
-        for rule in sorted(self._rules, key=lambda rule: len(rule.value), reverse=True):
-            if rule.field == field and _matches(rule, url):
-                return RobotsVerdict(allowed, f"{rule.field}: {rule.value} (line {rule.line})")
-        return RobotsVerdict(allowed, "no rule matches" if allowed else "the URL is unreadable")
-
-
-def compact(text: bytes) -> bytes:
-    """`text` without what nobody reads, but with its line numbers: what is kept in the state."""
-    lines = []
-    for line in _BREAK.split(_plain(text)):
-        bare = _bare(line)
-        lines.append(bare if _directive(bare) or bare.lower().startswith(_EXTRAS) else "")
-    return "\n".join(lines).rstrip("\n").encode()
+        return self._judge.judge(url)
 
 
 def _plain(text: bytes) -> str:
     if len(text) >= LIMIT:
         text = text[:LIMIT]
         text = text[: max(text.rfind(b"\n"), text.rfind(b"\r")) + 1]
-    return text.decode("utf-8", "replace").removeprefix("\ufeff")
+    # What is no UTF-8 keeps its octets: a path may be in Latin-1.
+    return text.decode("utf-8", "surrogateescape").replace("\r\n", "\n").replace("\r", "\n")
 
 
-def _bare(line: str) -> str:
-    return line.partition("\0")[0].partition("#")[0].strip()
+def _read(text: str, agent: str) -> tuple[_Section, list[str]]:
+    """→ what holds for us: what is said to us by name, or else to everyone."""
+    ours, everyone = _Section(), _Section()
+    sitemaps: list[str] = []
+    group: set[_Section] = set()
+    above: set[_Section] = set()
+    naming = directly = False
+    for line, field, value in _directives(text):
+        if field == _AGENT:
+            # Rules are for all named since the last rule. A delay is no rule and ends no group, yet it is meant for
+            # those named directly above it: "User-agent: slow, Crawl-delay: 60, User-agent: *, Disallow: /x".
+            group, above = group if naming else set(), above if directly else set()
+            naming = directly = True
+            token = _token(value)
+            if token in (agent, "*"):
+                section = ours if token == agent else everyone
+                section.named = True
+                group, above = group | {section}, above | {section}
+        elif field in (ALLOW, DISALLOW):
+            naming = directly = False
+            if value:
+                for section in group:
+                    section.rules.append(Rule(field, value, line))
+        elif field == _SITEMAP:
+            if len(sitemaps) < SITEMAPS and 0 < len(value) <= MAX_URL:
+                sitemaps.append(value)
+        else:
+            directly = False
+            seconds = _seconds(value) if field == _DELAY else _rate(value)
+            if seconds is not None:
+                for section in above:
+                    section.delays.append(Delay(seconds, f"{field}: {value[:40]} (line {line})"))
+    return ours if ours.named else everyone, sitemaps
+
+
+def _directives(text: str) -> Iterator[tuple[int, str, str]]:
+    number, at = 1, 0
+    for found in _LINE.finditer(text):
+        number += text.count("\n", at, found.start())
+        at = found.start()
+        directive = _directive(found[1])
+        if directive is not None:
+            yield number, *directive
 
 
 def _directive(line: str) -> tuple[str, str] | None:
-    """Field and value of a line that rules are made of, else None."""
-    if not line:
-        return None
+    """Field and value."""
     name, colon, value = line.partition(":")
     if colon:
         field = _FIELDS.get(name.strip().lower())
         if field is not None:
             return field, value.strip()
-    words = line.split()
+    words = line.split(None, 2)
     field = _FIELDS.get(words[0].lower())
-    if field is not None:
+    if field is not None:  # without the colon
         return (field, words[1]) if len(words) == 2 else None
-    lowered = name.lower().lstrip()
+    lowered = name.lower()
     for known, field in _FIELDS.items():
         if colon and lowered.startswith(known):  # "Disallowed:", as Google reads it
             return field, value.strip()
     return None
 
 
-def _groups(text: str, agent: str) -> tuple[list[Rule] | None, list[Rule], list[str]]:
-    """→ rules of our own groups (None: there is no such group), rules for everyone, and the text for Protego."""
-    ours: list[Rule] | None = None
-    everyone: list[Rule] = []
-    clean: list[str] = []
-    current: list[list[Rule]] = []
-    naming = False
-    for number, field, value in _directives(text):
-        if field == _AGENT:
-            if not naming:
-                current = []
-            naming = True
-            name = _agent(value, agent)
-            if name == agent:
-                ours = [] if ours is None else ours
-                current.append(ours)
-            elif name == "*":
-                current.append(everyone)
-            clean.append(f"{_AGENT}: {name}")
-            continue
-        naming = False
-        clean.append(f"{field}: {value}")
-        if value:
-            for rules in current:
-                rules.append(Rule(field, value, number))
-    return ours, everyone, clean
-
-
-def _directives(text: str) -> Iterator[tuple[int, str, str]]:
-    for number, line in enumerate(_BREAK.split(text), 1):
-        found = _directive(_bare(line))
-        if found is not None:
-            yield number, found[0], _SEPARATORS.sub(_escape, found[1])
-
-
-def _escape(match: re.Match[str]) -> str:
-    return "".join(f"%{byte:02X}" for byte in match[0].encode())
-
-
-def _agent(value: str, agent: str) -> str:
+def _token(value: str) -> str:
+    """Of a product, whole and in lower case."""
     if value == "*" or (value[:1] == "*" and value[1:2].isspace()):
         return "*"
     token = _TOKEN.match(value)
-    return agent if token is not None and token[0].lower() == agent else _NOBODY
+    return "" if token is None else token[0].lower()
 
 
-def _extras(text: str, agent: str) -> tuple[float | None, list[str]]:
-    """Crawl-delay or Request-rate, and sitemaps: no part of RFC 9309, read as Protego does."""
-    lowered = text.lower()
-    if not any(word in lowered for word in _EXTRAS):
-        return None, []
-    parser = Protego.parse(text)
-    delay: float | None = parser.crawl_delay(agent)
-    rate = parser.request_rate(agent)
-    if rate is not None:
-        delay = max(delay or 0.0, rate.seconds / rate.requests)
-    return delay, list(parser.sitemaps)
-
-
-def _matches(rule: Rule, url: str) -> bool:
-    """Whether this one rule would have decided alone; asked only to explain."""
-    lines = [f"{_AGENT}: *", f"{_DISALLOW}: /", f"{_ALLOW}: {rule.value}"]
-    if rule.field == _DISALLOW:
-        lines = [f"{_AGENT}: *", f"{_DISALLOW}: {rule.value}"]
+def _seconds(value: str) -> float | None:
     try:
-        url.encode()
-        allowed = bool(Protego.parse("\n".join(lines)).can_fetch(url, "x"))
+        seconds = float(value)
     except ValueError:
-        return False
-    return allowed == (rule.field == _ALLOW)
+        return None
+    return seconds if math.isfinite(seconds) and seconds >= 0 else None
+
+
+def _rate(value: str) -> float | None:
+    """Requests/seconds, minutes, hours or days; the time of day that may follow is not looked at."""
+    requests, slash, period = value.partition(" ")[0].partition("/")
+    unit = _UNITS.get(period[-1:].lower())
+    try:
+        seconds = int(period if unit is None else period[:-1]) * (unit or 1) / int(requests)
+    except (ValueError, ArithmeticError):
+        return None
+    return seconds if slash and seconds > 0 else None

@@ -5,7 +5,7 @@ from typing import assert_never
 
 import msgspec
 
-from headrace_frontier.breaker import Breaker, answered, is_fault, is_news, is_refusal
+from headrace_frontier.breaker import Breaker, answered, is_news
 from headrace_frontier.budget import Budget
 from headrace_frontier.caps import Caps
 from headrace_frontier.hosts import Host
@@ -67,7 +67,7 @@ class Settle:
     def _task(self, lease: Lease, host: Host, result: FetchResult, turn: Turn) -> None:
         self._ledger.counters.tasks_in_flight -= 1
         origin, outcome = origin_of(lease.item.url), result.outcome
-        self._origins.answered(turn.unit, origin, outcome, turn.now, turn.run, lease.fetch_id)
+        self._origins.answered(turn.unit, origin, outcome, turn.now, turn.run, lease.fetch_id, lease.delay)
         if isinstance(outcome, Failed):
             host.window = 1
             self._hold(host, outcome, turn)
@@ -82,7 +82,7 @@ class Settle:
                 self._answered(lease, host, result, turn)
                 self._redirected(lease, host, outcome, turn)
             case Failed():
-                if is_fault(outcome) or is_refusal(outcome):
+                if outcome.is_fault or outcome.is_refusal:
                     self._fault(lease, host, outcome, turn)
                 elif outcome.status:
                     self._answered(lease, host, result, turn)
@@ -99,7 +99,7 @@ class Settle:
 
     def _answered(self, lease: Lease, host: Host, result: FetchResult, turn: Turn) -> None:
         distrusted = host.trial > 0
-        answered(host)
+        answered(host, lease.released_at)
         self._ledger.counters.breakers_open += (host.trial > 0) - distrusted
         turnaround = turn.now - lease.released_at - result.waited
         latency = result.latency_ms / 1000
@@ -134,13 +134,13 @@ class Settle:
     def _redirected(self, lease: Lease, host: Host, redirected: Redirected, turn: Turn) -> None:
         item = lease.item
         if item.hop + 1 > self._tuning.max_hops:
-            self._ledger.settle(turn, item, State.IN_FLIGHT, State.FAILED, "too_many_redirects")
+            self._nowhere(item, redirected, "too_many_redirects", turn)
             return
         try:
             target = self._partitioner.politeness_key(redirected.to)
             partition = self._partitioner.partition(redirected.to)
         except ValueError:
-            self._ledger.settle(turn, item, State.IN_FLIGHT, State.FAILED, "bad_redirect")
+            self._nowhere(item, redirected, "bad_redirect", turn)
             return
         chain = (*item.chain, item.url)
         if redirected.key == item.key and target == host.name:  # a slash, a parameter order: another spelling
@@ -150,6 +150,12 @@ class Settle:
         link = Link(redirected.to, redirected.key, item.depth, item.referrer, item.hop + 1, chain)
         turn.redirects.setdefault(partition, []).append(link)
         self._ledger.settle(turn, item, State.IN_FLIGHT, State.REDIRECTED)
+
+    def _nowhere(self, item: Item, redirected: Redirected, reason: str, turn: Turn) -> None:
+        """The index took the answer for a redirect like any other: only here is it known that it leads no further."""
+        item = msgspec.structs.replace(item, attempt=item.attempt + 1)
+        self._ledger.settle(turn, item, State.IN_FLIGHT, State.FAILED, reason)
+        self._ledger.announce(turn, item, State.FAILED, reason, status=redirected.status)
 
     def _failed(self, lease: Lease, host: Host, failed: Failed, turn: Turn) -> None:
         attempt = lease.item.attempt + 1

@@ -25,11 +25,17 @@ class Tuning(Struct, frozen=True, kw_only=True):
     """Seconds a good robots.txt may be believed while a newer one cannot be had."""
     robots_again: float = 3_600.0
     """Seconds before a newer one is asked for again in that case."""
+    robots_least: float = 60.0
+    """Seconds that a robots.txt is believed at the least, beside two delays of its host: until the first page may go
+    and the fetcher is free for it. One that was stale before would be asked for again and again."""
     deferred_wait: float = 0.5
     """Least wait in seconds after `Deferred`: two clocks that disagree must not make a hot loop."""
     hosts_cached: int = 20_000
     """Host records kept decoded."""
     origins_cached: int = 20_000
-    """Records of origins kept decoded, their robots.txt apart."""
+    """Records of origins kept decoded, their rules apart."""
     robots_cached_bytes: int = 32 * 1024 * 1024
-    """Bytes of robots.txt kept parsed; the parsed form takes several times that."""
+    """Bytes of compiled rules kept ready. Others are read from the state again: a millisecond for the largest."""
+    judging: int = 50_000_000
+    """Nanoseconds of judging by robots.txt in one unit, for links and for release each; an estimate made of the rules
+    and the URLs. Links beyond it are judged when they are released."""

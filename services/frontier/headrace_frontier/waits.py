@@ -64,7 +64,7 @@ def _ending(look: Look, host: Host, verdict: Verdict) -> str | None:
     if not verdict.allowed:
         return "scope"
     known = look.standing is Standing.KNOWN
-    if known and not look.origins.rules(look.origin, look.record).allows(look.url):
+    if known and not look.origins.allows(look.unit, look.origin, look.record, look.url):
         return "robots_disallow"
     return None
 

@@ -1,17 +1,18 @@
 """Looks about once a second at how far every group has read: for back-pressure, and for leases that are lost."""
 
 import asyncio
-import logging
 from collections.abc import Iterable
 
 from headrace_frontier.circumstances import Circumstances, LaneWatch
+from headrace_runtime.logs import get_logger
 from headrace_runtime.streams.seams import Edge, Streams
 from headrace_schemas.errors import HeadraceError
 
-log = logging.getLogger(__name__)
+log = get_logger("frontier")
 TASKS, RESULTS = ("urls.to_fetch", "fetcher"), ("fetch.results", "frontier")
 PARSED, STORED = ("pages.fetched", "parser"), ("pages.fetched", "storer")
 LOOKED_AT = (TASKS, RESULTS, PARSED, STORED)
+_SELDOM = 300.0  # seconds between two lines of a broker that is away
 
 
 class _Suspicion:
@@ -43,8 +44,9 @@ class Watcher:
         except HeadraceError as error:
             if not error.retriable:
                 raise
-            log.warning("cannot see how far the others have read: %s", error)
+            log.seldom("look", _SELDOM, "cannot see how far the others have read", why=str(error))
             return
+        log.forget("look")
         self.seen(before, edges)
 
     def seen(self, before: dict[int, int], edges: Iterable[Edge]) -> None:

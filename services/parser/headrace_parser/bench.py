@@ -12,6 +12,7 @@ from headrace_parser.page import Parsed, ParseLimits
 from headrace_schemas import codec
 from headrace_schemas.errors import Poison, TooNew
 from headrace_schemas.messages import DiscoveredLinks, FetchedPage, Link, NotModified
+from headrace_schemas.texts import Packer
 from headrace_schemas.urls import Canonicaliser, Found, Partitioner
 
 Parse = Callable[[FetchedPage, bytes, ParseLimits, Canonicaliser], Parsed]
@@ -26,6 +27,7 @@ class Bench:
         self._canonicaliser = Canonicaliser(hello.rules)
         self._partitioner = Partitioner(hello.partitions, hello.politeness_key)
         self._zstd = zstandard.ZstdDecompressor()
+        self._packer = Packer()
 
     def work(self, frame: Frame, begun: Callable[[int], None]) -> Reply:
         """`begun(i)` is called before page i is touched."""
@@ -57,7 +59,7 @@ class Bench:
         revision = max(frame.revision, codec.revision_of(value))
         links.add(message, parsed.links, revision)
         links.reject(message, parsed.rejected)
-        encoded = codec.encode(parsed.message(message, frame.at), revision)
+        encoded = codec.encode(parsed.message(message, frame.at, self._packer), revision)
         return ParsedReply(
             parsed.verdict, encoded, found=len(parsed.outlinks), seconds=time.perf_counter() - start, why=why
         )

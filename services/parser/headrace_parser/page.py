@@ -12,6 +12,7 @@ from headrace_parser import directives, document
 from headrace_parser.directives import Directives
 from headrace_parser.document import folded
 from headrace_schemas.messages import FetchedPage, ParsedPage
+from headrace_schemas.texts import Packer
 from headrace_schemas.urls import BadUrl, Canonicaliser, Found, as_found
 
 MAX_LINE = 1_000  # characters of a title or a description
@@ -55,7 +56,8 @@ class Parsed(Struct, frozen=True, gc=False):
     rejected: dict[str, int] = {}
     """Links that nobody could fetch, by reason."""
 
-    def message(self, page: FetchedPage, at: float) -> ParsedPage:
+    def message(self, page: FetchedPage, at: float, packer: Packer | None = None) -> ParsedPage:
+        packed = packer.packed(self.text) if packer is not None else b""
         return ParsedPage(
             page.fetch_id,
             page.url,
@@ -63,7 +65,7 @@ class Parsed(Struct, frozen=True, gc=False):
             self.verdict,
             title=self.title,
             description=self.description,
-            text=self.text,
+            text="" if packed else self.text,
             lang=self.lang,
             encoding=self.encoding,
             text_sha256=self.text_sha256,
@@ -73,6 +75,7 @@ class Parsed(Struct, frozen=True, gc=False):
             noindex=self.noindex,
             parsed_at=at,
             items=self.items,
+            packed_text=packed,
         )
 
 

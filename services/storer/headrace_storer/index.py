@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-from sqlalchemy import Engine, Row, Select, func, null, or_, select
+from sqlalchemy import URL, Engine, Row, Select, func, null, or_, select
 
 from headrace_schemas.errors import FatalError, Unavailable, UsageError
 from headrace_schemas.settings import Settings
@@ -43,7 +43,7 @@ def open_index(settings: Settings, workspace: Path, *, create: bool, leash: Leas
     if address.get_backend_name() == "sqlite":
         path = Path(address.database or "")
         if not create and not path.exists():
-            raise _no_pages(workspace)
+            raise _no_pages(settings, address)
         if path.parent == workspace and create:
             workspace.mkdir(parents=True, exist_ok=True)
         if not path.parent.is_dir():
@@ -52,7 +52,7 @@ def open_index(settings: Settings, workspace: Path, *, create: bool, leash: Leas
     try:
         with translated():
             if not ready(engine, create=create):
-                raise _no_pages(workspace)
+                raise _no_pages(settings, address)
     except Unavailable as error:
         engine.dispose()
         if "not a database" in str(error):
@@ -66,8 +66,15 @@ def open_index(settings: Settings, workspace: Path, *, create: bool, leash: Leas
     return Index(engine, whole=create)
 
 
-def _no_pages(workspace: Path) -> UsageError:
-    return UsageError(f"no pages yet in {workspace}: run headrace crawl first")
+def _no_pages(settings: Settings, address: URL) -> UsageError:
+    local = address.get_backend_name() == "sqlite"
+    where = str(Path(address.database or "").parent if local else shown(address))
+    if not settings.kafka:
+        return UsageError(f"no pages yet in {where}: run headrace crawl first")
+    return UsageError(
+        f"no pages yet in {where}: a fleet's index is made by its first storer (`headrace run storer`), "
+        "and this command must be told the same index.url as the storers"
+    )
 
 
 class Index:

@@ -17,6 +17,7 @@ from headrace_runtime.streams.seams import Record
 from headrace_schemas.errors import FatalError, Poison, Unavailable
 from headrace_schemas.topics import STORER
 from headrace_storer.archive import Archive, Batch, Read
+from headrace_storer.database import Denied
 from headrace_storer.handler import Job
 from headrace_storer.metrics import Metrics
 
@@ -115,6 +116,7 @@ class Sink:
         """Why storing stands still; empty: it does not."""
         self.in_trouble = asyncio.Event()
         self._trouble_since = 0.0
+        self._denied = False
         metrics.watch(trouble=self._trouble_seconds)
 
     async def start(self) -> None:
@@ -228,8 +230,15 @@ class Sink:
             work.cancel()
 
     def _in_trouble(self, error: Unavailable) -> None:
+        """Said once, and once more if it turns out that only an operator can mend it: a password that was changed is
+        noticed when a connection has broken, for which alone the first line would stand."""
         if not self.trouble:
-            self._trouble_since = self._clock.monotonic()
+            self._trouble_since, self._denied = self._clock.monotonic(), False
+        if isinstance(error, Denied) and not self._denied:
+            self._denied = True
+            what = "the password" if "password" in str(error) else "who we are"
+            log.error("the index refuses %s (index.url), storing waits for it; nothing is lost: %s", what, error)
+        elif not self.trouble:
             log.error("storing stands still until this passes; nothing is lost: %s", error)
         self.trouble = str(error)
         self.in_trouble.set()

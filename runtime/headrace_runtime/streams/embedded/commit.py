@@ -95,7 +95,8 @@ class Committer:
     def _stage_records(self, staged: Staged, sends: Iterable[Send]) -> None:
         now = self._clock.now()
         batch, put = staged.batch, self._database.put_record
-        for topic, partition, value, key in sends:
+        for send in sends:
+            topic, partition, value, key = send.topic, send.partition, send.value, send.key
             log = self._logs.get((topic, partition))
             if log is None:
                 raise unknown(topic, partition)

@@ -81,6 +81,10 @@ class Member:
         runners = sorted(self._group.runners_of(self), key=lambda runner: runner.partition)
         return [runner.lane for runner in runners if runner.lane is not None]
 
+    @property
+    def stalled(self) -> None:
+        """There is no server to wait for; a disk that fails is an error."""
+
     async def run(self) -> None:
         if not self._over.is_set():
             self._group.enter(self)

@@ -2,9 +2,11 @@
 
 engine ── group ──► lane ◄── prefix (stateless), transactional (stateful: store, restore)
    │        │          └── intake, window: what came, what is done, what may be committed
-   │        └── pulse, watchdog: is this process still a member, is its client still reading
+   │        ├── pulse, watchdog: is this process still a member, is its client still reading
+   │        └── identity: is it the only one with its name
    ├── outlet, delivery: messages out      ├── table      ├── offsets      ├── topics, janitor
-   └── client: clients that open and close within a bound; errors: theirs into ours
+   ├── client: clients that open and close within a bound; errors: theirs into ours
+   └── chatter: its lines into few
 
 What bites in aiokafka, and what holds against it here:
 
@@ -26,6 +28,8 @@ What bites in aiokafka, and what holds against it here:
     creating topics returns codes, and new topics do not answer for a while                    topics
     asking for a topic may create it, or wait 40 s for it                                      engine, Cluster.at
     it stalls silently                                                                         watchdog
+    a static member that is thrown out throws out who did it; and it never leaves             identity
     the time of the last heartbeat is nowhere to be read                                       pulse.Pulse.watch
+    an outage is some ten lines a second                                                       chatter
     flushing to a broker that is gone never ends                                               client.closed
 """

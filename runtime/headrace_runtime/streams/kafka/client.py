@@ -11,6 +11,7 @@ from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.errors import KafkaConnectionError, KafkaError
 
 from headrace_runtime.clock import Clock
+from headrace_runtime.streams.kafka import chatter
 from headrace_schemas.errors import FatalError, Unavailable
 from headrace_schemas.topics import TOPICS
 
@@ -100,6 +101,7 @@ class Cluster:
         return await self._started(AIOKafkaAdminClient(bootstrap_servers=self.bootstrap, request_timeout_ms=10_000))
 
     async def _started(self, client: Any) -> Any:
+        chatter.subdue()
         try:
             with _unlogged():
                 async with asyncio.timeout(_OPEN_SECONDS):
@@ -172,6 +174,10 @@ async def closed(client: Any) -> None:
         async with asyncio.timeout(_CLOSE_SECONDS):
             await stop()
     except (TimeoutError, KafkaError, OSError):
+        await _cut(client)
+    except RuntimeError as error:
+        if _CLOSED not in str(error):
+            raise
         await _cut(client)
     except asyncio.CancelledError:  # of a task of its own, which it cancels and waits for: no one else is to end
         if (task := asyncio.current_task()) is not None and task.cancelling():

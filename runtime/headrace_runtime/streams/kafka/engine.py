@@ -16,6 +16,7 @@ from headrace_runtime.streams.kafka.client import Cluster, answered, closed
 from headrace_runtime.streams.kafka.delivery import Delivery, Message
 from headrace_runtime.streams.kafka.errors import translate
 from headrace_runtime.streams.kafka.group import AnyLane, KafkaMembership
+from headrace_runtime.streams.kafka.identity import Identity
 from headrace_runtime.streams.kafka.lane import LaneParts, Place
 from headrace_runtime.streams.kafka.meters import KafkaMeters
 from headrace_runtime.streams.kafka.outlet import Outlet
@@ -110,7 +111,8 @@ class KafkaStreams:
         if stateful:
             self._kind(f"{group}.changelog", "changelog")
         await self._require_topics()
-        consumer = await self._member(group)
+        identity = self._identity(group)
+        consumer = await self._member(group, identity)
         clock = self._cluster.clock
         pulse = Pulse(self._ticker, self._session_timeout, clock)
         pulse.watch(consumer)
@@ -127,7 +129,9 @@ class KafkaStreams:
             topics,
             since,
         )
-        membership = KafkaMembership(parts, serve, self._stateful_lane if stateful else self._stateless_lane)
+        make = self._stateful_lane if stateful else self._stateless_lane
+        # Who keeps state stays a member while it is started anew: what it had would have to be restored by another.
+        membership = KafkaMembership(parts, serve, make, leave=None if stateful or not identity else identity.leave)
         self._memberships.append(membership)
         return membership
 
@@ -206,13 +210,20 @@ class KafkaStreams:
             topics.check(await topics.existing(self._admin, self._cluster), self._cluster)
             self._checked = True
 
-    async def _member(self, group: str) -> AIOKafkaConsumer:
+    def _identity(self, group: str) -> Identity | None:
+        if not self._instance:
+            return None
+        named = self._cluster.named
+        mark = self._restorer.folder / f"{group}.taken"
+        return Identity(self._admin, named(group), named(f"{group}-{self._instance}"), mark)
+
+    async def _member(self, group: str, identity: Identity | None) -> AIOKafkaConsumer:
         """Exactly one assignor, range: it gives partition p of all topics to one member. Timeouts are set because the
         defaults tie the rebalance to a session of 10 s."""
         session = self._session_timeout
-        return await self._cluster.consumer(
+        consumer = await self._cluster.consumer(
             group_id=self._cluster.named(group),
-            group_instance_id=self._cluster.named(f"{group}-{self._instance}") if self._instance else None,
+            group_instance_id=identity.instance if identity else None,
             partition_assignment_strategy=(RangePartitionAssignor,),
             session_timeout_ms=int(session * 1000),
             heartbeat_interval_ms=int(min(_HEARTBEAT_SECONDS, session / 4) * 1000),
@@ -221,6 +232,9 @@ class KafkaStreams:
             fetch_max_bytes=_FETCH,
             fetch_max_wait_ms=200,
         )
+        if identity is not None:
+            identity.watch(consumer)
+        return consumer
 
     def _stateful_lane(self, parts: LaneParts, place: Place) -> AnyLane:
         return TransactionalLane(parts, place, self._restorer)

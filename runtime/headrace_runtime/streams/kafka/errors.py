@@ -2,7 +2,7 @@
 
 from aiokafka import errors as kafka
 
-from headrace_schemas.errors import FatalError, Fenced, HeadraceError, OffsetLost, Unavailable
+from headrace_schemas.errors import FatalError, Fenced, HeadraceError, OffsetLost, Unavailable, WorkspaceBusy
 
 _FENCED = (kafka.ProducerFenced, kafka.InvalidProducerEpoch)
 _TOO_LARGE = (kafka.MessageSizeTooLargeError, kafka.RecordListTooLargeError, kafka.RecordTooLargeError)
@@ -16,11 +16,17 @@ _REFUSED = (
 _TRANSIENT = (kafka.KafkaConnectionError, kafka.KafkaTimeoutError, kafka.RequestTimedOutError, kafka.CommitFailedError)
 
 
+class InstanceTaken(kafka.KafkaError):  # type: ignore[misc]
+    """Of ours, for a way through aiokafka's own tasks: only its own kind of error gets out of them."""
+
+
 def translate(error: BaseException, doing: str) -> HeadraceError:
     """`doing` says what was attempted, for the one line a user reads. Whether a retry can help is in the class."""
     if isinstance(error, HeadraceError):
         return error
     reason = f"{doing}: {_text(error)}"
+    if isinstance(error, InstanceTaken):
+        return WorkspaceBusy(error.args[0])  # `str` of any KafkaError begins with the name of its class
     if isinstance(error, _FENCED):
         return Fenced(reason)
     if isinstance(error, kafka.OffsetOutOfRangeError):

@@ -1,14 +1,14 @@
 """This process's part in one group: its consumer, the lanes of the partitions it was given, and their handover."""
 
 import asyncio
-import logging
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Any
 
 from aiokafka import ConsumerRebalanceListener, TopicPartition
 from aiokafka import errors as kafka
 
 from headrace_runtime.clock import Deadline
+from headrace_runtime.logs import get_logger
 from headrace_runtime.streams.kafka import offsets
 from headrace_runtime.streams.kafka.client import closed
 from headrace_runtime.streams.kafka.errors import translate
@@ -16,10 +16,10 @@ from headrace_runtime.streams.kafka.lane import LaneParts, Place
 from headrace_runtime.streams.kafka.prefix import PrefixLane
 from headrace_runtime.streams.kafka.transactional import TransactionalLane
 from headrace_runtime.streams.kafka.watchdog import Watchdog
-from headrace_runtime.streams.seams import Lane, Serve
+from headrace_runtime.streams.seams import Lane, Serve, Stalled
 from headrace_schemas.errors import Fenced, HeadraceError, LaneLost, Unavailable
 
-log = logging.getLogger(__name__)
+log = get_logger("streams")
 
 AnyLane = PrefixLane | TransactionalLane
 MakeLane = Callable[[LaneParts, Place], AnyLane]
@@ -30,6 +30,7 @@ _SETTLE = 0.15  # seconds between two commits of offsets
 _LOOK = 10.0  # seconds between two looks for stalls
 _REVOKE_SECONDS = 10.0
 _CLOSE_SECONDS = 5.0
+_SELDOM = 60.0  # seconds between two lines of the same trouble
 _REOPEN = (0.05, 5.0)
 """Seconds before a lost lane is opened again: doubles while it keeps failing."""
 
@@ -37,10 +38,15 @@ _REOPEN = (0.05, 5.0)
 class KafkaMembership:
     """`run` holds three tasks (pump, settle, watch) and one per partition (open, serve, close, again)."""
 
-    def __init__(self, parts: LaneParts, serve: Serve, make: MakeLane) -> None:
-        self._parts, self._serve, self._make = parts, serve, make
+    def __init__(
+        self, parts: LaneParts, serve: Serve, make: MakeLane, leave: Callable[[], Awaitable[None]] | None = None
+    ) -> None:
+        """`leave`: after an orderly stop, for a static member that is not to be waited for."""
+        self._parts, self._serve, self._make, self._leave = parts, serve, make, leave
         self._lanes: dict[int, AnyLane] = {}
         self._lives: dict[int, asyncio.Task[None]] = {}
+        self._waiting: dict[int, tuple[float, str]] = {}
+        """Partitions that cannot be opened now: since when, and why."""
         self._error: BaseException | None = None
         self._ended = asyncio.Event()
         self._closed = asyncio.Event()
@@ -50,6 +56,15 @@ class KafkaMembership:
     @property
     def lanes(self) -> Sequence[Lane]:
         return [lane for _, lane in sorted(self._lanes.items())]
+
+    @property
+    def stalled(self) -> Stalled | None:
+        if silence := self._parts.pulse.silence:
+            return Stalled(f"no answer from Kafka for {silence:.0f} s", silence)
+        if not self._waiting:
+            return None
+        since, why = min(self._waiting.values())
+        return Stalled(why, self._parts.clock.monotonic() - since)
 
     async def run(self) -> None:
         if self._ended.is_set():
@@ -70,6 +85,8 @@ class KafkaMembership:
             await closed(self._parts.consumer)
             tasks[0].cancel()  # only now: a cancelled getmany loses records of a consumer that lives on
             await asyncio.gather(*tasks, return_exceptions=True)
+            if self._leave is not None and self._error is None:
+                await self._leave()
             self._closed.set()
         if self._error is not None:
             raise self._error
@@ -119,6 +136,7 @@ class KafkaMembership:
         for number, life in list(self._lives.items()):
             if life in lives:
                 del self._lives[number]
+                self._waiting.pop(number, None)
 
     # ---- the life of one partition ------------------------------------------------------------------------------
 
@@ -130,9 +148,18 @@ class KafkaMembership:
                 lost = await self._once(lane)
                 if lost is None or lane.stopping is not None:
                     return
-                log.warning("%s[%d] is opened anew: %s", lane.group, place.partition, lost)
+                log.seldom(
+                    f"{lane.group} {type(lost).__name__}",
+                    _SELDOM,
+                    "a partition is opened anew",
+                    group=lane.group,
+                    partition=place.partition,
+                    why=str(lost),
+                )
                 if isinstance(lost, Fenced):
                     await self._confirmed()
+                if isinstance(lost, Unavailable):
+                    self._waiting.setdefault(place.partition, (self._parts.clock.monotonic(), str(lost)))
                 await asyncio.sleep(wait)
                 wait = min(longest, 2 * wait)
         except kafka.IllegalStateError:
@@ -148,6 +175,7 @@ class KafkaMembership:
             except Unavailable as error:
                 return error
             self._lanes[lane.partition] = lane
+            self._waiting.pop(lane.partition, None)
             await self._serve(lane)
             return None
         except (LaneLost, Fenced) as error:
@@ -166,7 +194,7 @@ class KafkaMembership:
             async with asyncio.timeout(_CLOSE_SECONDS):
                 await lane.close()
         except (LaneLost, TimeoutError) as error:
-            log.info("%s[%d] closed without its last commit: %s", lane.group, lane.partition, error)
+            log.info("closed without the last commit", group=lane.group, partition=lane.partition, why=str(error))
 
     # ---- the three tasks ----------------------------------------------------------------------------------------
 
@@ -184,7 +212,7 @@ class KafkaMembership:
                 known = translate(error, f"group {self._parts.group}")
                 if not known.retriable:
                     raise known from error
-                log.warning("%s", known)
+                log.seldom(self._parts.group, _SELDOM, "cannot read", group=self._parts.group, why=str(known))
                 await asyncio.sleep(0.5)
                 continue
             for at, records in got.items():
@@ -204,7 +232,7 @@ class KafkaMembership:
                 if entries:
                     await self._parts.consumer.commit(entries)
             except (kafka.CommitFailedError, kafka.IllegalStateError) as error:
-                log.info("offsets of %s not committed, the group is rebalancing: %s", self._parts.group, error)
+                log.info("not committed, the group is rebalancing", group=self._parts.group, why=str(error))
                 continue
             except kafka.KafkaError as error:
                 known = translate(error, f"committing offsets of {self._parts.group}")

@@ -42,6 +42,12 @@ class Pulse:
         now = self._clock.monotonic()
         return now - self._ticker.last < self._limit and now - self._heard < self._limit
 
+    @property
+    def silence(self) -> float:
+        """Seconds for which the group has not answered, once they are more than it may take; until then 0."""
+        silent = self._clock.monotonic() - self._heard
+        return silent if silent >= self._limit else 0.0
+
     def joined(self) -> None:
         """The group has just said what is ours."""
         self._heard = self._clock.monotonic()

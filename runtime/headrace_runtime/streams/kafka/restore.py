@@ -32,7 +32,7 @@ class Restorer:
         clock: Clock,
         meters: KafkaMeters,
     ) -> None:
-        self._cluster, self._lookup, self._folder, self._cluster_id = cluster, lookup, folder, cluster_id
+        self._cluster, self._lookup, self.folder, self._cluster_id = cluster, lookup, folder, cluster_id
         self._clock, self._meters = clock, meters
         self._options = StateOptions()
 
@@ -40,7 +40,7 @@ class Restorer:
         """Only once the producer of this partition is started: then nothing of its last owner is still open."""
         began = self._clock.monotonic()
         lineage = f"{self._cluster_id}/{changelog.topic}/{changelog.partition}"
-        state = await LocalState.open(self._folder / name, lineage, self._options, self._clock)
+        state = await LocalState.open(self.folder / name, lineage, self._options, self._clock)
         try:
             await self._catch_up(state, changelog)
         except BaseException:

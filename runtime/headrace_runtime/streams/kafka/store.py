@@ -1,10 +1,13 @@
 """The local copy of one partition's state: a RocksDB that can be thrown away, since the changelog has all of it."""
 
 import asyncio
+import errno
 import logging
+import os
 import shutil
 import struct
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import cast
 
@@ -12,7 +15,7 @@ from rocksdict import BlockBasedOptions, Cache, Options, Rdict, ReadOptions, Wri
 
 from headrace_runtime.clock import Clock
 from headrace_runtime.streams.kafka.topics import TOMBSTONES_KEPT
-from headrace_schemas.errors import WorkspaceBusy
+from headrace_schemas.errors import Unavailable, WorkspaceBusy
 
 log = logging.getLogger(__name__)
 
@@ -23,6 +26,11 @@ _MARK_FORMAT = struct.Struct(">Qd")
 _STALE = TOMBSTONES_KEPT / 2
 """Seconds after which a copy is not believed: deletions compacted away meanwhile would come back to life."""
 _BUSY_SECONDS = 10.0
+_UNWRITABLE = (
+    "Writer has previous error",
+    *map(os.strerror, (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES, errno.EPERM, errno.EMFILE)),
+)
+"""What is wrong with the disk and not with the copy: in words of the system, since rocksdict passes nothing else on."""
 
 
 class StateOptions:
@@ -54,19 +62,22 @@ class LocalState:
     @classmethod
     async def open(cls, path: Path, lineage: str, options: StateOptions, clock: Clock) -> "LocalState":
         """`lineage` names the changelog this is a copy of: one of another cluster is of no use."""
-        state = cls(path, await _opened(path, options), clock)
-        if state._believable(lineage):
+        with _translated(path):
+            state = cls(path, await _opened(path, options), clock)
+            try:
+                if not state._believable(lineage):
+                    state.close()
+                    shutil.rmtree(path)
+                    state = cls(path, await _opened(path, options), clock)
+                state._db.put(_LINEAGE, lineage.encode())
+            except BaseException:
+                state.close()
+                raise
             return state
-        state.close()
-        shutil.rmtree(path)
-        state = cls(path, await _opened(path, options), clock)
-        state._db.put(_LINEAGE, lineage.encode())
-        return state
 
     def _believable(self, lineage: str) -> bool:
         known: bytes | None = self._db.get(_LINEAGE)
         if known is None and self.offset == 0:
-            self._db.put(_LINEAGE, lineage.encode())
             return True
         if known != lineage.encode():
             log.warning("%s is of another changelog: rebuilt", self._path)
@@ -94,7 +105,8 @@ class LocalState:
         return next(self.scan(b"", b"\xff" * 64), None) is None
 
     def apply(self, writes: Iterable[tuple[bytes, bytes | None]], offset: int) -> None:
-        """One batch, with the offset it brings this copy to: a kill leaves all of it or none."""
+        """One batch, with the offset it brings this copy to: a kill leaves all of it or none. `Unavailable` if the disk
+        takes no more: RocksDB writes nothing from then on, and is to be opened anew."""
         batch = WriteBatch(raw_mode=True)
         for key, value in writes:
             if value is None:
@@ -102,16 +114,39 @@ class LocalState:
             else:
                 batch.put(_STATE + key, value)
         batch.put(_MARK, _MARK_FORMAT.pack(offset, self._clock.now()))
-        self._db.write(batch)
+        with _translated(self._path):
+            self._db.write(batch)
         self.offset = offset
 
     def clear(self) -> None:
         """Forgets everything: the changelog does not go on from here."""
-        self._db.delete_range(_STATE, _STATE + b"\xff" * 64)
+        with _translated(self._path):
+            self._db.delete_range(_STATE, _STATE + b"\xff" * 64)
         self.apply((), 0)
 
     def close(self) -> None:
-        self._db.close()
+        """What a full disk did not take is in the changelog. Twice is once."""
+        try:
+            self._db.close()
+        except Exception as error:  # rocksdict raises bare Exceptions
+            if not _unwritable(error):
+                raise
+
+
+def _unwritable(error: Exception) -> bool:
+    return any(words in str(error) for words in _UNWRITABLE)
+
+
+@contextmanager
+def _translated(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except (Unavailable, WorkspaceBusy):
+        raise
+    except Exception as error:  # rocksdict raises bare Exceptions
+        if not _unwritable(error):
+            raise
+        raise Unavailable(f"the state in {path} cannot be written: {error}") from error
 
 
 async def _opened(path: Path, options: StateOptions) -> Rdict:
@@ -123,7 +158,7 @@ async def _opened(path: Path, options: StateOptions) -> Rdict:
         except WorkspaceBusy:
             raise
         except Exception as error:  # rocksdict raises bare Exceptions
-            if attempt:
+            if attempt or _unwritable(error):  # a copy that is deleted for want of room would have to be read again
                 raise
             log.warning("%s cannot be read (%s): rebuilt from the changelog", path, error)
             shutil.rmtree(path)
@@ -137,7 +172,7 @@ async def _unlocked(path: Path, options: StateOptions) -> Rdict:
         try:
             return Rdict(str(path), options.options)
         except Exception as error:
-            if "lock" not in str(error).lower():
+            if _unwritable(error) or "lock" not in str(error).lower():
                 raise
             if not left:
                 raise WorkspaceBusy(f"another process holds the state in {path}") from None

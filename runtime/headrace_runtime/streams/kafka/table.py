@@ -1,20 +1,21 @@
 """A compacted topic as a table: latest value per key, read without a group."""
 
 import asyncio
-import logging
 from collections.abc import Callable, Mapping, Sequence
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.errors import ConsumerStoppedError, KafkaError
 
+from headrace_runtime.logs import get_logger
 from headrace_runtime.streams.kafka import offsets
 from headrace_runtime.streams.kafka.client import closed
 from headrace_runtime.streams.kafka.errors import translate
 
-log = logging.getLogger(__name__)
+log = get_logger("streams")
 
 _POLL_MS = 500
 _LOOK = 0.01  # seconds
+_SELDOM = 60.0  # seconds between two lines of the same trouble
 
 
 class KafkaTable:
@@ -76,7 +77,7 @@ class KafkaTable:
                 known = translate(error, f"reading {self._partitions[0].topic}")
                 if not known.retriable:
                     raise known from error
-                log.warning("%s", known)
+                log.seldom(self._partitions[0].topic, _SELDOM, "cannot read a table", why=str(known))
                 await asyncio.sleep(0.5)
                 continue
             for records in got.values():

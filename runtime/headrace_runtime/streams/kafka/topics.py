@@ -84,9 +84,7 @@ def _check(there: dict[str, int], cluster: Cluster) -> None:
 
 async def _create(admin: AIOKafkaAdminClient, cluster: Cluster, rows: list[Topic], replication: int) -> None:
     new = [
-        NewTopic(
-            cluster.named(row.name), cluster.count(row.name), replication, topic_configs=_configs(row, replication)
-        )
+        NewTopic(cluster.named(row.name), cluster.count(row.name), replication, topic_configs=configs(row, replication))
         for row in rows
     ]
     try:
@@ -98,7 +96,7 @@ async def _create(admin: AIOKafkaAdminClient, cluster: Cluster, rows: list[Topic
             raise translate(kafka.for_code(code)(message[0] if message else ""), f"creating topic {name}")
 
 
-def _configs(row: Topic, replication: int) -> dict[str, str]:
+def configs(row: Topic, replication: int) -> dict[str, str]:
     """Work has no retention by time: the broker's would delete unread work during a long pause."""
     configs = {"max.message.bytes": str(MAX_MESSAGE)}
     if replication >= 3:

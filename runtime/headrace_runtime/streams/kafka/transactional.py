@@ -18,7 +18,7 @@ from headrace_runtime.streams.kafka.lane import KafkaLane, LaneParts, Place
 from headrace_runtime.streams.kafka.restore import Restorer
 from headrace_runtime.streams.kafka.store import LocalState
 from headrace_runtime.streams.seams import Record, StateView, Unit
-from headrace_schemas.errors import FatalError, Fenced, LaneLost
+from headrace_schemas.errors import FatalError, Fenced, LaneLost, Unavailable
 
 _LINGER = (0.05, 1.0)
 """Seconds between two transactions, from idle to under load: each has a fixed cost on client and broker."""
@@ -108,7 +108,11 @@ class TransactionalLane(KafkaLane):
             if isinstance(error, asyncio.CancelledError):
                 raise
             raise self._lost(error) from error
-        self._step6_apply(staged, end)
+        try:
+            self._step6_apply(staged, end)
+        except Unavailable as error:  # true all the same: the next open reads it from the changelog
+            self._die()
+            raise LaneLost(str(error)) from error
         self._last_commit = self._parts.clock.monotonic()
         self._commit_took = self._last_commit - started
 
