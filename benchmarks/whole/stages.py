@@ -36,7 +36,7 @@ INNERMOST = (
     ("aiohappyeyeballs", "fetch"),
     ("httpx", "fetch"),
     ("headrace_parser", "parse"),
-    ("lxml", "parse"),
+    ("selectolax", "parse"),
     ("headrace_storer", "index rows"),
     ("sqlalchemy", "index rows"),
 )

@@ -1,7 +1,6 @@
 """Which encoding a page is in, in the order of the HTML standard: BOM, HTTP header, `<meta>` prescan, then a guess.
 
-The parser underneath is always given valid UTF-8. libxml2 stops or switches encodings on malformed input, depending on
-its version; Python's decoders replace what they cannot read and go on.
+The parser underneath is always given valid UTF-8; Python's decoders replace what they cannot read and go on.
 """
 
 import re

@@ -7,12 +7,10 @@ that showing it elsewhere runs nothing.
 import re
 from typing import Any
 
-from lxml import etree
-
 from headrace_parser import document
 from headrace_schemas.urls import BadUrl, as_found
 
-_HIDDEN = ("script", "style", "template", "noscript", "head", "title", "iframe", "object", "svg")
+_HIDDEN = document.HIDDEN | {"svg"}
 _HEADINGS = {f"h{level}": "#" * level + " " for level in range(1, 7)}
 _INLINE = {"b": "**", "strong": "**", "i": "*", "em": "*", "code": "`", "kbd": "`", "samp": "`", "tt": "`"}
 _BLOCKS = (
@@ -27,14 +25,20 @@ def markdown_of(body: bytes, charset: str = "", base_url: str = "") -> str:
     root = document.read(body, charset).root
     if root is None:
         return ""
-    etree.strip_elements(root, *_HIDDEN, with_tail=False)
     writer = _Writer(base_url)
-    # events, not recursion: real pages nest deeper than Python's stack
-    for event, element in etree.iterwalk(root, events=("start", "end")):
-        if event == "start":
-            writer.start(element)
-        else:
+    # a stack, not recursion: real pages nest deeper than Python's
+    open_elements = [(root, root.iter(include_text=True))]
+    while open_elements:
+        element, children = open_elements[-1]
+        child = next(children, None)
+        if child is None:
             writer.end(element)
+            open_elements.pop()
+        elif child.tag == "-text":
+            writer.text(child.text_content)
+        elif child.tag not in _HIDDEN:
+            writer.start(child)
+            open_elements.append((child, child.iter(include_text=True)))
     return writer.finished()
 
 
@@ -63,7 +67,7 @@ class _Writer:
             self._break()
             self._open(tag, element)
         elif tag == "a":
-            self._links.append((self._target(element.get("href")), len(self._inline)))
+            self._links.append((self._target(element.attrs.get("href")), len(self._inline)))
         elif tag == "br":
             self._inline.append("\n")
         elif tag == "hr":
@@ -72,10 +76,9 @@ class _Writer:
         elif tag in ("td", "th"):
             self._inline.append(" | ")
         elif tag == "img":
-            self._text(element.get("alt"))
+            self.text(element.attrs.get("alt"))
         else:
             self._mark(tag)
-        self._text(element.text)
 
     def end(self, element: Any) -> None:
         tag = element.tag
@@ -88,7 +91,10 @@ class _Writer:
             self._link(*self._links.pop())
         else:
             self._mark(tag)
-        self._text(element.tail)
+
+    def text(self, text: str | None) -> None:
+        if text:
+            self._inline.append(text if self._verbatim else _SPECIAL.sub(r"\\\1", re.sub(r"\s+", " ", text)))
 
     def finished(self) -> str:
         self._break()
@@ -123,10 +129,6 @@ class _Writer:
     def _mark(self, tag: str) -> None:
         if tag in _INLINE and not self._verbatim:
             self._inline.append(_INLINE[tag])
-
-    def _text(self, text: str | None) -> None:
-        if text:
-            self._inline.append(text if self._verbatim else _SPECIAL.sub(r"\\\1", re.sub(r"\s+", " ", text)))
 
     def _target(self, href: str | None) -> str:
         if not href or href.startswith("#"):

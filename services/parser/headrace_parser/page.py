@@ -5,7 +5,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from lxml import etree
 from msgspec import Struct
 
 from headrace_parser import directives, document
@@ -21,7 +20,6 @@ MAX_HREF = 10_000  # characters: more is data, and not worth a look
 
 _HTML = frozenset(("", "text/html", "application/xhtml+xml", "application/vnd.wap.xhtml+xml"))
 _LINKING = {"a": "href", "area": "href", "iframe": "src", "frame": "src"}
-_XML_LANG = "{http://www.w3.org/XML/1998/namespace}lang"
 
 
 class ParseLimits(Struct, frozen=True, gc=False, array_like=True):
@@ -86,20 +84,21 @@ def parse(page: FetchedPage, body: bytes, limits: ParseLimits, canonicaliser: Ca
     root, encoding, whole = document.read(body, page.charset)
     if root is None:
         return Parsed("unparsable", encoding=encoding)
-    etree.strip_elements(root, "template", with_tail=False)  # inert, and full of {{placeholders}}
-    told = _gathered(root, directives.from_headers(page.headers, limits.agent), limits.agent.lower())
-    found, rejected = _resolved(told.hrefs, _base(told.base, page.url), limits.max_links, canonicaliser)
-    text = document.visible_text(root)
+    elements = document.elements(root)
+    told = _gathered(elements.telling, directives.from_headers(page.headers, limits.agent), limits.agent.lower())
+    base = _base(told.base, page.url)
+    found, rejected = _resolved(told.hrefs, base, limits.max_links, canonicaliser)
+    text = document.visible_text(root, elements)
     return Parsed(
         verdict="ok" if whole else "unparsable",
         title=folded(told.title)[:MAX_LINE],
         description=folded(told.description or told.og_description)[:MAX_LINE],
         text=text[: limits.max_text],
-        lang=folded(root.get("lang") or root.get(_XML_LANG))[:MAX_LANG],
+        lang=folded(root.attrs.get("lang") or root.attrs.get("xml:lang"))[:MAX_LANG],
         encoding=encoding,
         text_sha256=hashlib.sha256(text.encode()).hexdigest(),
         outlinks=tuple(link.url for link in found),
-        canonical_url=_canonical(told.canonical, _base(told.base, page.url)),
+        canonical_url=_canonical(told.canonical, base),
         nofollow=told.robots.nofollow,
         noindex=told.robots.noindex,
         links=() if told.robots.nofollow else _one_of_each(found),
@@ -127,33 +126,39 @@ class _Told:
     """In page order, without repeats: a menu repeats its links, and resolving is the dear part."""
 
 
-def _gathered(root: Any, robots: Directives, agent: str) -> _Told:
-    """One pass in C over the elements that matter; links are resolved afterwards, since <base> may come late."""
+def _gathered(elements: Iterable[tuple[str, Any]], robots: Directives, agent: str) -> _Told:
+    """Links are resolved afterwards, since <base> may come late."""
     told = _Told(robots)
     hrefs = told.hrefs
-    for element in root.iter("a", "area", "iframe", "frame", "meta", "link", "title", "base"):
-        tag = element.tag
+    for tag, element in elements:
         attribute = _LINKING.get(tag)
         if attribute is not None:
-            href = element.get(attribute)
+            href = element.attrs.get(attribute)
             if href and href[0] != "#" and len(href) <= MAX_HREF:
                 hrefs[href] = None
         elif tag == "meta":
-            _meta(element, told, agent)
+            _meta(element.attrs, told, agent)
         elif tag == "link":
-            if not told.canonical and "canonical" in (element.get("rel") or "").lower().split():
-                told.canonical = element.get("href") or ""
+            if not told.canonical and "canonical" in (element.attrs.get("rel") or "").lower().split():
+                told.canonical = element.attrs.get("href") or ""
         elif tag == "title":
-            if told.title is None and next(element.iterancestors("svg"), None) is None:
-                told.title = element.text or ""
+            if told.title is None and not _is_of_a_picture(element):
+                told.title = element.text()
         else:
-            told.base = told.base or element.get("href") or ""
+            told.base = told.base or element.attrs.get("href") or ""
     return told
 
 
-def _meta(element: Any, told: _Told, agent: str) -> None:
-    name = (element.get("name") or element.get("property") or "").strip().lower()
-    content = element.get("content")
+def _is_of_a_picture(title: Any) -> bool:
+    element = title.parent
+    while element is not None and element.tag != "svg":
+        element = element.parent
+    return element is not None
+
+
+def _meta(attributes: Any, told: _Told, agent: str) -> None:
+    name = (attributes.get("name") or attributes.get("property") or "").strip().lower()
+    content = attributes.get("content")
     if not name or not content:
         return
     if name == "description":

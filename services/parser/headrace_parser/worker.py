@@ -53,7 +53,7 @@ def _serve(channel: socket.socket, board: Board) -> None:
         board.write(frame.number, Board.BETWEEN)
         channel.sendall(packed(reply))
         if address_space.now() - size > growth // 2:
-            return  # libxml2 never forgets a name: make way for a fresh process before an innocent page pays for it
+            return  # what leaks or fragments would be paid for by an innocent page: make way for a fresh process
 
 
 def _named(spec: str) -> Any:
