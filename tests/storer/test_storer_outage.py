@@ -20,7 +20,7 @@ from tests.storer.storer_lane import ListLane
 from tests.storer.storer_messages import failed, key_of
 from tests.storer.storer_parts import Storer, records_of, site, until
 
-HASTY = Pace(gather=0.001, first_pause=0.01, longest_pause=0.05, silence=0.3)
+HASTY = Pace(gather=0.001, first_pause=0.01, longest_pause=0.05, silence=1.0)
 LONG = Pace(gather=0.001, first_pause=0.01, longest_pause=0.05, silence=600)
 
 

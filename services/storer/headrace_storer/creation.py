@@ -50,8 +50,7 @@ def _create(connection: Connection) -> None:
 def _missing(connection: Connection) -> set[str]:
     """Our tables and columns (`table.column`) that are not there; `FatalError` or `TooNew` where it is not ours
     to use."""
-    inspector = inspect(connection)
-    tables = set(inspector.get_table_names())
+    tables = set(inspect(connection).get_table_names())
     where = shown(connection.engine.url)
     missing = set(SCHEMA.tables) - tables
     if HEAD.name in missing:
@@ -65,6 +64,9 @@ def _missing(connection: Connection) -> set[str]:
         raise TooNew(f"{where} has format {found}; this release reads up to {FORMAT}: upgrade it")
     for column in ADDED:
         table = column.table.name
-        if table in tables and column.name not in {known["name"] for known in inspector.get_columns(table)}:
-            missing.add(str(column))
+        if table not in tables:
+            continue
+        with connection.execute(text(f"SELECT * FROM {table} LIMIT 0")) as none:  # a tenth of what an inspector asks
+            if column.name not in set(none.keys()):
+                missing.add(str(column))
     return missing
