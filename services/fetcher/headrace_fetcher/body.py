@@ -60,19 +60,23 @@ async def _arrive(
 ) -> tuple[bytes, int]:
     pieces: list[bytes] = []
     received = 0
-    async for chunk in raw:
-        received += len(chunk)
-        pace.check(received)
-        if received > limit:
-            raise BodyTooLarge(limit)
-        if not share.grow(len(chunk)):
-            await pace.excuse(share.wait(len(chunk)))
-        pieces.append(chunk)
-        if wanted is not None and received >= SNIFF:
-            _ask(wanted, pieces)
-            wanted = None
-        if enough is not None and received >= enough:
-            break
+    try:
+        async for chunk in raw:
+            received += len(chunk)
+            pace.check(received)
+            if received > limit:
+                raise BodyTooLarge(limit)
+            if not share.grow(len(chunk)):
+                await pace.excuse(share.wait(len(chunk)))
+            pieces.append(chunk)
+            if wanted is not None and received >= SNIFF:
+                _ask(wanted, pieces)
+                wanted = None
+            if enough is not None and received >= enough:
+                break
+    except BaseException:
+        pieces.clear()  # a fault stays with its connection, and keeps what is here until the garbage collector comes
+        raise
     if wanted is not None and received:
         _ask(wanted, pieces)
     return _joined(pieces), received

@@ -18,7 +18,7 @@ from headrace_runtime.clock import Clock
 HEAD = 64 * 1024  # bytes of a head; of whatever else is not body between two pieces of it (chunk extensions, trailers)
 FIELDS = 256  # headers of an answer
 INTERIM = 8  # 1xx answers before the answer
-RECEIVE = 128 * 1024  # bytes taken from a socket at once, of all connections into the same place
+RECEIVE = 64 * 1024  # bytes taken from a socket at once, of all connections into the same place
 BUFFER = 64 * 1024  # bytes of body held for a reader that is busy, and what was taken at once on top
 
 _LENIENT = {
