@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headrace_fetcher.host_clock import LATENESS, Job, Sighting
+from headrace_fetcher.host_clock import LATENESS, UNSEEN, Job, Sighting
 from headrace_fetcher.schedule import MEMORY, RECHECK, Schedule
 
 EPSILON = 1e-9
@@ -190,9 +190,9 @@ def test_an_attempt_that_asked_nothing_costs_the_host_nothing() -> None:
 @pytest.mark.parametrize(
     ("answered", "ready"),
     [
-        (20.05, 22.0),  # as quick as ever: seen when written
-        (20.12, 22.07),  # 70 ms later than the quickest: it may have lain unseen for so long
-        (21.0, 22.0 + 2.0 * LATENESS),  # never more than a small part of the delay
+        (20.05, 22.0 + UNSEEN),  # as quick as ever: seen when written, or right after
+        (20.12, 22.07 + UNSEEN),  # 70 ms later than the quickest: it may have lain unseen for so long
+        (21.0, 22.0 + 2.0 * LATENESS + UNSEEN),  # never more than a small part of the delay
     ],
 )
 def test_an_answer_later_than_usual_may_mean_the_request_was_seen_late(answered: float, ready: float) -> None:
@@ -211,7 +211,7 @@ def test_an_answer_later_than_usual_may_mean_the_request_was_seen_late(answered:
 def test_a_server_that_notices_requests_late_sees_no_gap_shorter_for_it(lateness: list[float]) -> None:
     clock = schedule()
     now, stamps = 10.0, []
-    for late in [0.0, *lateness]:
+    for late in [UNSEEN, *lateness]:  # the first may not have been seen at once either
         clock.add(job("h", 0.5), now)
         while not (started := clock.due(now, always)):
             now = clock.next_wakeup(now) or now
