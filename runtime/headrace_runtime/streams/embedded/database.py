@@ -189,7 +189,7 @@ def _state_options() -> Options:
     options = _options(16 * MIB)
     options.set_level_zero_file_num_compaction_trigger(2)
     table = BlockBasedOptions()
-    table.set_block_cache(Cache(128 * MIB))
+    table.set_block_cache(Cache(96 * MIB))
     table.set_bloom_filter(10, False)
     table.set_cache_index_and_filter_blocks(False)
     # Single keys out of 10 M: 5.4 µs each, 7.6 with blocks of 4 KiB that are searched; for 2 bytes more an entry.
