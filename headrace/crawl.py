@@ -140,9 +140,9 @@ class Crawl:
     async def _begin(self, seeds: list[str], order: Order) -> Control:
         """The desired state, then every link this run starts from, acknowledged before the first scan."""
         self._workspace.stop_file.unlink(missing_ok=True)
-        was = self._opened.desired.now.settings
-        need_contact(self._settings, [*was.scope_roots, *was.seed_hosts], was.scope_mode)
-        control = await self._opened.desired.begin(self._settings, seeds)
+        was, told = self._opened.desired.now.settings, self._opened.desired.bounded(self._settings, seeds)
+        need_contact(told, [*was.scope_roots, *was.seed_hosts], was.scope_mode)
+        control = await self._opened.desired.begin(told, seeds)
         seeder = Seeder(self._opened.streams, self._settings, control)
         await ask_again(
             seeder,

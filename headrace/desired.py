@@ -40,6 +40,23 @@ class Desired:
             )
         )
 
+    def bounded(self, settings: Settings, seeds: list[str]) -> Settings:
+        """A crawl of any host, as a demo is, does not take up the seed of another crawl without being told so: that
+        would be the whole web from there on. After a run that is complete such a seed begins by the default."""
+        was = self.now
+        known = {*was.settings.seed_hosts, *was.settings.scope_roots}
+        if settings.scope.mode or not was.revision or was.settings.scope_mode != "all":
+            return settings
+        new = sorted(set(map(host_of, seeds)) - known)
+        if not new:
+            return settings
+        if was.completed_run < was.run:
+            raise UsageError(
+                f"{new[0]} is no seed of the crawl in this workspace, which follows links to any host and is not "
+                "complete: say --scope all to add it, --scope domain to leave all others, or use another --workspace"
+            )
+        return replace(settings, scope=replace(settings.scope, mode=CrawlSettings().scope_mode))
+
     async def adjust(self, settings: Settings) -> bool:
         """The crawl-wide settings as they are now, its seeds kept. → whether anything changed."""
         await self._table.refresh()

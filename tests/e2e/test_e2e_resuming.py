@@ -25,6 +25,28 @@ def test_a_crawl_resumed_without_a_word_of_its_scope_goes_on_in_it(tmp_path: Pat
         assert crawler.status()["refused"] == 0
 
 
+def test_a_crawl_of_any_host_does_not_take_up_the_seed_of_another_crawl(tmp_path: Path) -> None:
+    with RunningWeb(WebSpec(hosts=4, pages=5)) as web, RunningWeb(WebSpec(hosts=6, pages=15, seed=2)) as other:
+        crawler = Crawler(tmp_path)
+        assert crawler.crawl(web.seeds()[:1], "--delay", "0") == 0, crawler.tail()
+        alone = next(url for url in other.seeds(6) if "//127.10.0.6:" in url)  # no host of the first web
+        done = crawler.run("crawl", alone, *RESUME)
+        assert done.returncode == 0, done.stderr
+        assert "any host" not in done.stdout
+        assert {request.ip for request in other.requests()} == {"127.10.0.6"}
+
+
+def test_a_crawl_of_any_host_that_is_not_complete_asks_what_to_do_with_another_seed(tmp_path: Path) -> None:
+    with RunningWeb(WebSpec(hosts=4, pages=30)) as web:
+        crawler = Crawler(tmp_path)
+        process = crawler.begin(web.seeds()[:1], "--delay", "0.3")
+        until(lambda: len(pages_asked(web)) > 2, what=crawler.tail())
+        kill(process)
+        done = crawler.run("crawl", "http://127.66.0.1/", *RESUME)
+        assert (done.returncode, done.stdout) == (2, "")
+        assert "127.66.0.1 is no seed of the crawl in this workspace" in done.stderr
+
+
 def test_a_scope_that_was_too_narrow_for_one_run_loses_nothing(tmp_path: Path) -> None:
     with RunningWeb(WebSpec(hosts=6, pages=15)) as web:
         crawler = Crawler(tmp_path)
