@@ -3,12 +3,14 @@
 The port is fixed, so that a second run finds the sites of the first in the workspace and has nothing left to do.
 """
 
+import json
 import os
 import signal
 import subprocess
 import sys
 from pathlib import Path
 from types import FrameType
+from urllib.parse import urlsplit
 
 from benchmarks.web.running import RunningWeb, WebDidNotStart
 from benchmarks.web.spec import Errors, Redirects, RobotsKinds, WebSpec
@@ -43,7 +45,10 @@ def _crawl(web: RunningWeb, headrace: Path) -> int:
     with web:
         seed = web.url()
         print(f"demo: crawling {SPEC.hosts} small sites served on loopback, from {seed}, into ./workspace", flush=True)
-        command = [str(headrace), "crawl", seed, "--workspace", "./workspace", "--scope", "all", "--delay", "0.05"]
+        # Not `--scope all`: the crawl after the demo has the same workspace.
+        hosts = json.dumps([urlsplit(url).hostname for url in web.seeds(SPEC.hosts)])
+        command = [str(headrace), "crawl", seed, "--workspace", "./workspace", "--set", f"scope.hosts={hosts}"]
+        command += ["--delay", "0.05"]
         command += ["--allow-private", "127.0.0.0/8", "--contact", "demo@example.org"]
         return run(command)
 
