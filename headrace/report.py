@@ -14,6 +14,8 @@ from headrace_schemas.settings import Settings
 def print_banner(settings: Settings, workspace: Workspace, control: Control, address: str, out: TextIO) -> None:
     scope = control.settings
     roots = ", ".join(scope.scope_roots[:5]) + (" …" if len(scope.scope_roots) > 5 else "")
+    if beside := len(scope.scope_hosts) + len(scope.scope_domains):
+        roots += f", and {beside} of scope.hosts and scope.domains"
     limits = [f"depth {scope.max_depth}"] + ([f"{scope.max_pages:,} pages"] if scope.max_pages else [])
     lines = [
         ("user agent", user_agent(settings.fetch.agent, __version__, settings.contact)),
