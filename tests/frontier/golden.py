@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from headrace_frontier.aside import ASIDE
 from headrace_frontier.budget import BUDGET, Books, Pool, Purse
@@ -41,6 +42,16 @@ _ITEM = Item(
     counted=True,
     priority=2,
     run=7,
+)
+_ORIGIN = OriginRecord(
+    status=200,
+    text=b"user-agent: *\ndisallow: /x\n",
+    fetched_at=1_767_607_200.25,
+    valid_until=1_767_693_600.0,
+    tries=1,
+    retry_at=1_767_607_300.0,
+    given_up=2,
+    forbidden=3,
 )
 _READY = ready_place(1, 2, 3, 41)
 _DELAYED = delayed_place(1_767_607_200.25, 42)
@@ -181,33 +192,13 @@ SAMPLES: dict[str, list[tuple[bytes, Any]]] = {
             ),
         )
     ],
-    "origin": [
-        (
-            origin_key("https://example.org"),
-            OriginRecord(
-                status=200,
-                text=b"user-agent: *\ndisallow: /x\n",
-                fetched_at=1_767_607_200.25,
-                valid_until=1_767_693_600.0,
-                tries=1,
-                retry_at=1_767_607_300.0,
-                given_up=2,
-                forbidden=3,
-            ),
-        )
-    ],
+    "origin": [(origin_key("https://example.org"), _ORIGIN)],
     "origin_2": [
         (
             origin_key("https://example.org"),
-            OriginRecord(
-                status=200,
+            replace(
+                _ORIGIN,
                 text=b"x",
-                fetched_at=1_767_607_200.25,
-                valid_until=1_767_693_600.0,
-                tries=1,
-                retry_at=1_767_607_300.0,
-                given_up=2,
-                forbidden=3,
                 agent="headrace",
                 ruled=True,
                 delay=2.5,
