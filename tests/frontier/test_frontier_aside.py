@@ -77,3 +77,23 @@ def test_what_was_found_again_meanwhile_does_not_come_back_a_second_time() -> No
     world.desired.change(max_depth=5)
     world.run()
     assert (max(world.asked.values()), kept(world)) == (1, 0)
+
+
+def test_a_frontier_killed_after_each_unit_brings_back_all_of_it_once() -> None:
+    world = World(WEB, tuning=FEW, max_pages=1)
+    world.seed(*WEB)
+    world.run()
+    world.desired.change(max_pages=0, scope_deny=("h",))
+    world.run()
+    assert kept(world) == len(WEB) - 1
+    world.desired.change(scope_deny=(), mode="paused")
+    units = 0
+    while kept(world):
+        world.restart(0)
+        world.turn(0)
+        units += 1
+    assert units > 1
+    world.desired.change(mode="running")
+    world.run()
+    assert world.totals()["fetched"] == len(WEB)
+    assert max(world.asked.values()) == 1

@@ -156,12 +156,16 @@ class World:
                 return
         raise AssertionError(f"still busy after {most} steps: {self.totals()}")
 
+    def restart(self, partition: int) -> None:
+        """What is committed stays, all else is forgotten."""
+        self.handlers[partition].close()
+        self.handlers[partition] = self._built(partition)
+
     def turn(self, partition: int, *, most: int = 20) -> Unit:
         """One unit of work of one partition."""
         if self.random.random() < self.crash:
             self._stage(partition, most)
-            self.handlers[partition].close()
-            self.handlers[partition] = self._built(partition)
+            self.restart(partition)
         unit, due = self._stage(partition, most)
         self.due[partition] = due
         self.states[partition].apply(unit)
